@@ -21,7 +21,7 @@ type columns struct{ handler *handler }
 
 var _ rest.TableConvertor = columns{}
 
-// Columns implements rest.TableConvertor. If the definition cannot be read, it returns only the column Name,
+// Columns implements rest.TableConvertor. If the definition cannot be read, it returns only the Name column,
 // and Cells returns the error.
 func (c columns) Columns() []metav1.TableColumnDefinition {
 	o, err := c.handler.open(c.handler.source.config.Lifetime)
@@ -125,7 +125,8 @@ func (c *column) cell(doc map[string]any, now time.Time) any {
 	return cellOf(c.kind, value, now)
 }
 
-// cellOf returns the cell for a value in a column of a type, or nil if the value has another type.
+// cellOf returns the cell for a value in a column with the type kind, or nil if the value does not have that
+// type.
 func cellOf(kind string, value any, now time.Time) any {
 	switch value := value.(type) {
 	case int64:
@@ -154,7 +155,7 @@ func cellOf(kind string, value any, now time.Time) any {
 	return nil
 }
 
-// age returns the time since a timestamp in kubectl's format.
+// age returns the time since a timestamp, in the format of kubectl's AGE column.
 func age(text string, now time.Time) string {
 	var then metav1.Time
 	if err := then.UnmarshalQueryParameter(text); err != nil {

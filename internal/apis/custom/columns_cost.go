@@ -17,12 +17,12 @@ type multiplier struct {
 	repeats float64
 }
 
-// multiplierOf returns the multiplier of a parsed path. Most paths have none.
+// multiplierOf returns the multiplier of a path.
 func multiplierOf(path string) multiplier {
 	m := multiplier{repeats: 1}
 	parser, err := jsonpath.Parse("", path)
 	if err != nil {
-		return m // it is never searched
+		return m // an invalid path is never searched
 	}
 	filters := m.add(parser.Root)
 	if m.descents > 0 { // a descent may be in a filter, which is evaluated for each element
@@ -63,9 +63,9 @@ func (m multiplier) affordable(doc any) bool {
 	return ways[m.descents]*m.repeats <= maxSearch
 }
 
-// waysBelow returns, for each number of descents up to m.descents, the number of ways in which these descents
-// reach the values below a value. Each way counts with the size of the reached value, because the value is
-// copied.
+// waysBelow returns, for each number of recursive descents up to m.descents, in how many ways that many
+// descents reach the given value or a value inside it. Each way is weighted by the size of the reached value,
+// because a search copies that value.
 func (m multiplier) waysBelow(value any) (ways [maxDescents + 1]float64) {
 	add := func(child any) {
 		for i, n := range m.waysBelow(child) {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestColumnsThatMultiply checks that cells with excessive costs are empty, and all others are
-// computed.
+// TestColumnsThatMultiply checks that a cell is empty if its search would be too expensive, and that all other
+// cells are computed.
 func TestColumnsThatMultiply(t *testing.T) {
 	t.Parallel()
 	deep := func(depth int) map[string]any {

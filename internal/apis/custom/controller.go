@@ -29,30 +29,32 @@ const (
 	maxStatusWrites = 32
 )
 
-// Load reads all stored definitions. It must be called before requests are served, and not
-// concurrently with Run. It may be called again after an error.
+// Load reads all stored definitions. It must be called before requests are served, and not while the Reflector
+// runs. It may be called again after an error.
 func (s *Source) Load(ctx context.Context) error { return s.controller.reflector.Load(ctx) }
 
-// Reflector returns the reflector of the stored definitions, which the caller must run. It decides on names, writes
-// conditions, and deletes the objects of terminating definitions. The caller must call Wait after it has ended.
+// Reflector returns the reflector of the stored definitions, which the caller must run. It decides on names,
+// writes conditions, and deletes the objects of terminating definitions. The caller must call Wait after the
+// reflector has ended.
 func (s *Source) Reflector() *reflector.Reflector { return s.controller.reflector }
 
-// Wait waits for the tasks that the reflector has started. They end with its context.
+// Wait waits for the tasks that the reflector has started. The tasks end when the context of the reflector
+// ends.
 func (s *Source) Wait() {
 	s.controller.tasks.Wait()
 	s.webhooks.CloseIdleConnections()
 }
 
-// controller establishes and finalizes definitions. The goroutine of the reflector makes all
-// decisions in order of revisions. Status writes and finalizations are tasks on other goroutines,
-// because they block; concurrent status writes share an fsync.
+// controller establishes and finalizes definitions. The goroutine of the reflector makes all decisions in
+// revision order. Status writes and finalizations are tasks on other goroutines, because they block; concurrent
+// status writes share an fsync.
 type controller struct {
 	*Source
 	reflector *reflector.Reflector
 
 	// finalizing contains the terminating definitions with a finalization task. checkedSchemas contains the
-	// generations of old definitions whose schemas were checked: see structure. Only the reflector's
-	// goroutine uses them.
+	// generation at which the schemas of an old definition were last checked (see structure). Both are keyed by
+	// UID. Only the reflector's goroutine uses them.
 	finalizing     map[types.UID]bool
 	checkedSchemas map[types.UID]int64
 
@@ -113,7 +115,7 @@ func retry(ctx context.Context, task func() (done bool)) {
 // now returns the time for conditions, which simulations control.
 func (c *controller) now() time.Time { return simulation.Now(c.config.Lifetime) }
 
-// replace replaces all entries by a list of the stored definitions. It implements
+// replace replaces all entries with the entries of a list of the stored definitions. It implements
 // reflector.Config.Replace.
 func (c *controller) replace(_ context.Context, list *rest.List) error {
 	listed := map[string]bool{}
@@ -138,7 +140,7 @@ func (c *controller) replace(_ context.Context, list *rest.List) error {
 	return nil
 }
 
-// syncAll syncs all entries after a list. It implements reflector.Config.Begin.
+// syncAll syncs all entries after a list. It implements reflector.Config.BeforeWatch.
 func (c *controller) syncAll(ctx context.Context) error {
 	for e := range c.current.Load().all() {
 		if err := c.syncEntry(ctx, e); err != nil {
@@ -192,9 +194,9 @@ func (c *controller) logUndecodable(record *codec.Record, err error) {
 	c.logger.Error("a definition cannot be decoded and is ignored", "name", record.Name().Name, "err", err)
 }
 
-// syncGroup syncs the definitions of a group that do not have all requested names, because some names
-// may be free now. It skips terminating definitions: with thousands of them, a check of each after
-// every deletion would dominate the time.
+// syncGroup syncs the definitions of a group that do not have all requested names, because some names may be
+// free now. It skips terminating definitions, because checking thousands of them after every deletion would
+// take too long.
 func (c *controller) syncGroup(ctx context.Context, name string) error {
 	for e := range c.current.Load().group(name) {
 		if e.stored.terminating {
@@ -222,8 +224,8 @@ func (c *controller) syncEntry(ctx context.Context, e *entry) error {
 	return c.syncRecord(ctx, e, record)
 }
 
-// isSynced reports whether a definition needs neither a status write nor a finalization, or the
-// controller has already started the write.
+// isSynced reports whether the controller has nothing to do for a definition. Either the definition needs
+// neither a status write nor a finalization, or the controller has already started the status write.
 func (e *entry) isSynced() bool {
 	if e.stored.terminating {
 		return false
@@ -232,7 +234,7 @@ func (e *entry) isSynced() bool {
 	return isWriting || e.stored.namesAccepted && e.stored.established && !e.approvalOutdated && e.accepted.equal(e.requested)
 }
 
-// syncRecord syncs the definition of an entry with its newest record.
+// syncRecord syncs a definition if necessary. record is its newest record.
 func (c *controller) syncRecord(ctx context.Context, e *entry, record *codec.Record) error {
 	if e.isSynced() && !c.needsCheck(e) {
 		return nil
@@ -279,7 +281,7 @@ func (c *controller) writeConditions(ctx context.Context, record *codec.Record, 
 	stored, err := c.updateStatus(ctx, record.Name().Name, record, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		written = crd
 		if crd.UID != uid || crd.DeletionTimestamp != nil {
-			return false // the controller receives the event of that change
+			return false // the controller receives the event of the deletion or replacement
 		}
 		return c.updateConditions(crd, s)
 	})
@@ -296,10 +298,9 @@ func (c *controller) writeConditions(ctx context.Context, record *codec.Record, 
 	return true
 }
 
-// updateStatus updates the status of a definition and returns the stored record. change receives the
-// definition without its schemas, and returns false if no write is necessary. It may be called more
-// than once. cached is a recent record, or nil. The error wraps storage.ErrNotFound if the definition
-// does not exist.
+// updateStatus updates the status of a definition and returns the stored record. change receives the definition
+// without its schemas, and returns false if no write is necessary. change may be called more than once. cached
+// is a recent record, or nil. The error wraps storage.ErrNotFound if the definition does not exist.
 func (c *controller) updateStatus(ctx context.Context, name string, cached *codec.Record, change func(*apiextensionsv1.CustomResourceDefinition) bool) (*codec.Record, error) {
 	return c.config.Definitions.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		if current == nil {

@@ -18,8 +18,8 @@ func usesWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return c != nil && c.Strategy == apiextensionsv1.WebhookConverter && c.Webhook != nil
 }
 
-// noneConversion returns the conversion to a version with the strategy None: it changes the apiVersion
-// and prunes unknown fields.
+// noneConversion returns a function that converts an object to a version with the strategy None. The function
+// changes the apiVersion and prunes unknown fields.
 func (h *handler) noneConversion(version string) func(codec.Object) (codec.Object, error) {
 	gvk := h.gvk.GroupKind().WithVersion(version)
 	return func(obj codec.Object) (codec.Object, error) {
@@ -35,8 +35,8 @@ func (h *handler) noneConversion(version string) func(codec.Object) (codec.Objec
 	}
 }
 
-// webhookConversion returns the conversion to a version with the webhook, for callers without a
-// context. It uses the context Config.Lifetime, and blocks during the call of the webhook.
+// webhookConversion returns a function that converts an object to a version by calling the webhook, for callers
+// without a context. The function uses the context Config.Lifetime and blocks during the call.
 func (h *handler) webhookConversion(kind *codec.Kind, version string) func(codec.Object) (codec.Object, error) {
 	gv := h.gvk.GroupKind().WithVersion(version).GroupVersion()
 	return func(obj codec.Object) (codec.Object, error) {
@@ -48,8 +48,8 @@ func (h *handler) webhookConversion(kind *codec.Kind, version string) func(codec
 	}
 }
 
-// convert converts objects with the webhook, and prunes unknown fields of the result. It implements
-// codec.Kind.Convert. It blocks during the call of the webhook.
+// convert converts objects by calling the webhook, and prunes unknown fields from the result. It blocks during
+// the call. It implements codec.Kind.Convert.
 func (h *handler) convert(ctx context.Context, objects []codec.Object, to *codec.Version) ([]codec.Object, error) {
 	compiled, err := h.schemaOf(to.GVK.Version)
 	if err != nil {

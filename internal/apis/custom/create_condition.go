@@ -21,8 +21,8 @@ type conditionalCreates struct {
 	handler *handler
 }
 
-// maxCreateAttempts is the maximum number of attempts of a creation whose definition changes during the
-// attempts. The only frequent changes are the few writes of conditions.
+// maxCreateAttempts is the maximum number of attempts to create an object while its definition keeps changing.
+// The only changes that usually follow each other quickly are the few writes of conditions.
 const maxCreateAttempts = 16
 
 // Create implements storage.Interface.
@@ -59,8 +59,8 @@ func (c *conditionalCreates) Update(ctx context.Context, name types.NamespacedNa
 	return record, err
 }
 
-// addCondition adds a condition to the creation of an object: the definition must still have the revision in
-// the current snapshot. It returns an error for clients if the definition is terminating or was deleted.
+// addCondition makes the creation of an object fail unless the definition still has its revision in the current
+// snapshot. It returns an error for clients if the definition is terminating or was deleted.
 func (c *conditionalCreates) addCondition(ctx context.Context, name string, options storage.WriteOptions) (storage.WriteOptions, error) {
 	e := c.handler.source.current.Load().named(c.handler.name)
 	switch {
@@ -83,8 +83,8 @@ func (c *conditionalCreates) definitionNotFound() error {
 	return apierrors.NewGenericServerResponse(404, "create", c.handler.group, "", "", 0, true)
 }
 
-// retry calls write until it does not fail because of a changed definition. Before each additional call, it
-// reads the definition and applies it to the snapshot.
+// retry calls write, and calls it again each time it fails because the definition has changed. Before each
+// additional call, retry reads the definition and applies it to the snapshot.
 func (c *conditionalCreates) retry(ctx context.Context, write func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := write()

@@ -21,8 +21,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// sharedSource returns the source of one of several servers. It has loaded the definition and does not receive its
-// changes, like a server with delayed events.
+// sharedSource returns the source of one of several servers. The source has loaded the stored definitions and
+// receives no later changes, like a server whose events are delayed.
 func sharedSource(t *testing.T, backend kv.Backend) *Source {
 	t.Helper()
 	s := sourceOver(t, backend, 0)
@@ -61,7 +61,7 @@ func TestDeletedByAnotherServer(t *testing.T) {
 	}
 	changeDefinition(t, here, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Labels = map[string]string{"changed": "yes"} })
 	if err := create("changed"); err != nil {
-		t.Fatalf("after a change: %v", err)
+		t.Fatalf("create after a change of the definition: %v", err)
 	}
 	changeDefinition(t, here, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		now := metav1.Now()
@@ -69,10 +69,10 @@ func TestDeletedByAnotherServer(t *testing.T) {
 	})
 	_, _, err := later.awaitServed(t, "a.example.com").Storage.(rest.Updater).Update(ctx, types.NamespacedName{Name: "applied"}, apply, rest.UpdateOptions{AllowCreate: true})
 	if !apierrors.IsForbidden(err) {
-		t.Errorf("applied after the deletion: %v", err)
+		t.Errorf("apply after the deletion: got error %v, want Forbidden", err)
 	}
 	if err := create("after"); !apierrors.IsForbidden(err) {
-		t.Errorf("created after the deletion: %v", err)
+		t.Errorf("create after the deletion: got error %v, want Forbidden", err)
 	}
 	awaitDefinition(t, here, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return len(crd.Finalizers) == 1 })
 	list, err := widgets.(rest.Lister).List(ctx, "", rest.ListOptions{})
@@ -118,7 +118,7 @@ func TestRemovedByAnotherServer(t *testing.T) {
 				}
 			}
 			if _, err := widgets.Create(ctx, widget("after"), nil, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
-				t.Errorf("create after the deletion: %v", err)
+				t.Errorf("create after the deletion: got error %v, want NotFound", err)
 			}
 		})
 	}

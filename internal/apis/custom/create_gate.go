@@ -5,16 +5,15 @@ import (
 	"sync"
 )
 
-// createGate admits requests that create objects of a definition until it is closed. It never opens
-// again. All entries and generations of a definition share it, because a request that started in an
-// earlier generation may still create an object. The zero value is open. It is safe for concurrent
-// use.
+// createGate admits requests that create objects of a definition until the gate is closed. A closed gate never
+// opens again. All entries and generations of a definition share it, because a request that started in an
+// earlier generation may still create an object. The zero value is open. It is safe for concurrent use.
 type createGate struct {
 	mu struct {
 		sync.Mutex
 		closed   bool
-		creating int // admitted requests that have not ended
-		// drained is closed when creating is 0. It is nil if no caller waits.
+		creating int // number of admitted requests that have not ended
+		// drained is closed when creating becomes 0. It is nil if no caller waits.
 		drained chan struct{}
 	}
 }
@@ -41,7 +40,7 @@ func (g *createGate) release() {
 	}
 }
 
-// close makes all later calls of acquire fail. It does not block.
+// close makes all later calls to acquire fail. It does not block.
 func (g *createGate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// decodeWithoutSchemas returns a definition without its schemas, which are most of its size. The result
+// decodeWithoutSchemas returns a definition without its schemas, which make up most of its size. The result
 // must not be modified.
 func decodeWithoutSchemas(record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, error) {
 	return decodeWithout("schema", record)
 }
 
 // decodeWithout returns a definition without the JSON members that have the given name. The name is "schema",
-// or "description" for the compilation of schemas. The result may be shared with other readers of the record
+// or "description" if the schemas will be compiled. The result may be shared with other readers of the record
 // and must not be modified. If the stored bytes do not have the canonical form, the result has all members.
 func decodeWithout(name string, record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -61,9 +61,9 @@ func (d *encodedDefinition) DeepCopyObject() runtime.Object {
 	return &copied
 }
 
-// withStatus calls change to modify the metadata and status of a stored definition, and returns the
-// result. It preserves the stored bytes of the spec, which is passed to change without schemas. If
-// change returns false, the result is the unchanged definition.
+// withStatus calls change to modify the metadata and status of a stored definition, and returns the result. It
+// preserves the stored bytes of the spec. The definition that is passed to change has no schemas. If change
+// returns false, the result is the unchanged definition.
 func withStatus(current *codec.Record, change func(*apiextensionsv1.CustomResourceDefinition) bool) (codec.Object, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	spec, ok := jsonplan.Member(current.Stored(), "spec")

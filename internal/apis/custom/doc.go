@@ -1,8 +1,7 @@
-// Package custom serves the resources that CustomResourceDefinitions define. A Source is a route
-// source. It follows the stored definitions, and keeps a small entry of each in memory: names,
-// versions and conditions. All other data (compiled schemas, stores, columns, merge schemas, OpenAPI)
-// is computed from the stored definition on first use, per version, and dropped after a period
-// without use.
+// Package custom serves the resources that CustomResourceDefinitions define. A Source is a route source. It
+// follows the stored definitions, and keeps a small entry for each in memory, with its names, versions and
+// conditions. All other data (compiled schemas, stores, columns, merge schemas, OpenAPI) is computed from the
+// stored definition on first use, per version, and dropped after a period without use.
 //
 // # Life cycle of a definition
 //
@@ -45,11 +44,11 @@
 //  2. On one server, a name of a group belongs to at most one definition, including names in
 //     decisions that are not stored yet. Two servers can accept the same name at the same time, as in
 //     kube-apiserver.
-//  3. The resource is in discovery if and only if the newest observed revision has the condition
-//     Established and the definition is not in phase removing. Every resource in discovery is found.
+//  3. The resource is in discovery if and only if the newest observed revision has the Established
+//     condition and the definition is not in phase removing. Every resource in discovery is found.
 //  4. The revision of an entry never decreases, regardless of the order in which writers and the watch
 //     report revisions.
-//  5. After all events and tasks were processed, each definition is established or has a conflict,
+//  5. After all events and tasks have been processed, each definition is established or has a conflict,
 //     terminating definitions without objects are deleted, and all servers have the same entries as
 //     the store.
 //
@@ -60,8 +59,8 @@
 //   - create_gate, create_condition: prevent creations of objects in terminating definitions, on one
 //     server and between servers.
 //   - snapshot: all entries and reserved names, immutable.
-//   - source: the API of the package, over the current snapshot.
-//   - controller: decides on names and writes conditions; names and structure have the rules.
+//   - source: the API of the package, which reads the current snapshot.
+//   - controller: decides on names and writes conditions, by the rules in names and structure.
 //   - finalize: deletes the objects of a terminating definition, and then the definition.
 //   - decode: definitions without schemas, and status writes that preserve the spec.
 //   - generation: the computed data of one generation of a definition.

@@ -21,19 +21,19 @@ type entry struct {
 
 	group      string
 	namespaced bool
-	// requested are the names in the spec, accepted the names in the status.
+	// requested contains the names in the spec, and accepted the names in the status.
 	requested, accepted names
 	versions            []entryVersion // in order of preference
 
 	// webhook is set if a webhook converts objects between versions. unsafe is set if the CA bundle of the
 	// webhook is invalid.
 	webhook, unsafe bool
-	// preservesUnknown is spec.preserveUnknownFields: objects are not pruned. nonStructural is set if the
-	// condition NonStructuralSchema exists. Both are set only for definitions that kube-apiserver stored and
-	// that are no longer valid.
+	// preservesUnknown is spec.preserveUnknownFields. If it is set, objects are not pruned. nonStructural is
+	// set if the definition has the NonStructuralSchema condition. Both are set only for definitions that
+	// kube-apiserver stored and that are no longer valid.
 	preservesUnknown, nonStructural bool
-	// approvalOutdated is set if the approval condition of a protected group differs from the
-	// annotation.
+	// approvalOutdated is set if the approval condition does not match the group and the approval annotation of
+	// the definition.
 	approvalOutdated bool
 
 	// The phase of the definition follows from stored, decision and removing: see lifecycle.go.
@@ -43,14 +43,14 @@ type entry struct {
 	// removing is set during the write that deletes the definition.
 	removing bool
 
-	// derived is shared by all entries of the same generation, creates by all entries of the
-	// definition.
+	// All entries with the same generation and list kind share derived. All entries of the definition share
+	// creates.
 	derived *generationState
 	creates *createGate
 }
 
-// storedConditions are the conditions of a definition at the revision of its entry, and whether it
-// has a deletion timestamp.
+// storedConditions contains the conditions that a definition has at the revision of its entry. terminating is
+// set if the definition has a deletion timestamp.
 type storedConditions struct{ namesAccepted, established, terminating bool }
 
 // entryVersion is a version of a definition.
@@ -59,14 +59,14 @@ type entryVersion struct {
 	// index is the index of the version in the spec.
 	index             int
 	served, storage   bool
-	status, scale     bool // the version has the subresource
+	status, scale     bool // whether the version has the subresource
 	deprecated        bool
 	deprecationNotice string // empty selects the default text
 	// selectable contains the JSON paths of the selectable fields.
 	selectable []string
 }
 
-// names are the names of a definition. Singular and list kind may be empty.
+// names contains the names of a definition. singular and listKind may be empty.
 type names struct {
 	plural, singular, kind, listKind string
 	shortNames, categories           []string
@@ -105,8 +105,8 @@ func (n names) api() apiextensionsv1.CustomResourceDefinitionNames {
 	}
 }
 
-// newEntry returns the entry of a definition at a revision, without derived state. It shares no memory
-// with the definition, and reads no schemas: see decodeWithoutSchemas.
+// newEntry returns the entry of a definition at a revision, without derived state. The entry shares no memory
+// with the definition. newEntry does not use the schemas, so crd may be the result of decodeWithoutSchemas.
 func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *entry {
 	e := &entry{
 		name: strings.Clone(crd.Name), uid: types.UID(strings.Clone(string(crd.UID))), revision: revision,
@@ -194,13 +194,13 @@ func (e *entry) sameGeneration(other *entry) bool {
 	return e.uid == other.uid && e.generation == other.generation
 }
 
-// isTerminatedBy reports whether marked differs only in the deletion timestamp, which increments
-// the generation.
+// isTerminatedBy reports whether marked is the next generation of e and the generation was incremented only
+// because the definition received a deletion timestamp.
 func (e *entry) isTerminatedBy(marked *entry) bool {
 	return e.uid == marked.uid && !e.stored.terminating && marked.stored.terminating && e.generation+1 == marked.generation
 }
 
-// groupVersions returns the group versions of the definition in discovery. e may be nil.
+// groupVersions returns the group versions that the definition has in discovery. e may be nil.
 func (e *entry) groupVersions() []schema.GroupVersion {
 	if e == nil || !e.isDiscovered() {
 		return nil

@@ -29,8 +29,8 @@ func (b *blockedUpdates) Update(ctx context.Context, name types.NamespacedName, 
 	return b.Interface.Update(ctx, name, change, options)
 }
 
-// TestServedOnceEstablished checks that discovery and OpenAPI contain a resource after its condition is
-// stored, and that earlier requests wait until it is stored.
+// TestServedOnceEstablished checks that discovery contains a resource only after its Established condition is
+// stored, and that earlier requests wait until then.
 func TestServedOnceEstablished(t *testing.T) {
 	t.Parallel()
 	for name, gone := range map[string]bool{"established": false, "deleted meanwhile": true} {

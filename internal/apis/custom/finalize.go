@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// finalize starts the finalization of a terminating definition: it deletes the objects and then the
-// definition. The task is repeated while objects with finalizers remain.
+// finalize starts the task that deletes the objects of a terminating definition and then the definition. It
+// does nothing if the task was started before. The task is repeated while objects with finalizers remain.
 func (c *controller) finalize(ctx context.Context, name string, uid types.UID) {
 	if c.finalizing[uid] {
 		return
@@ -34,8 +34,8 @@ func (c *controller) finalize(ctx context.Context, name string, uid types.UID) {
 }
 
 // finalizeOnce requests the deletion of all objects of a definition. If no objects remain, it deletes the
-// definition, or only removes its own finalizer if there are other finalizers. done is true if this server or
-// another server has done this.
+// definition, or only removes its own finalizer if there are other finalizers. done is true if this or another
+// server has removed the finalizer or the definition.
 func (c *controller) finalizeOnce(ctx context.Context, name string, uid types.UID) (done bool, err error) {
 	crd, err := c.read(ctx, name, "schema")
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (crd.UID != uid || !slices.Contains(crd.Finalizers, definition.CleanupFinalizer)) {
@@ -44,8 +44,7 @@ func (c *controller) finalizeOnce(ctx context.Context, name string, uid types.UI
 	if err != nil {
 		return false, err
 	}
-	// The definition may have objects even if it is not established: a client can remove the
-	// condition.
+	// The definition may have objects even if it is not established, because a client can remove the condition.
 	if !c.config.PathShared(storagePath(schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural})) {
 		if left, err := c.deleteObjects(ctx, crd); left || err != nil {
 			return false, err
@@ -80,7 +79,7 @@ func withoutFinalizer(current *codec.Record, uid types.UID) (codec.Object, stora
 	}
 	left := slices.DeleteFunc(slices.Clone(crd.Finalizers), func(f string) bool { return f == definition.CleanupFinalizer })
 	if len(left) == 0 {
-		// As in kube-apiserver, the event of the deletion has the object with its finalizer.
+		// As in kube-apiserver, the object in the deletion event still has its finalizer.
 		return nil, storage.WriteOptions{}, storage.Remove{Last: crd}
 	}
 	crd.Finalizers = left
@@ -122,8 +121,8 @@ func (c *controller) deleteObjects(ctx context.Context, crd *apiextensionsv1.Cus
 	return !isEmpty(remaining), nil
 }
 
-// isEmpty reports whether a list has no items. It reads all items, because the deletion of a
-// collection takes place during the iteration.
+// isEmpty reports whether a list has no items. It reads all items, because DeleteCollection deletes each object
+// during the iteration.
 func isEmpty(list *rest.List) bool {
 	empty := true
 	for range list.Items {

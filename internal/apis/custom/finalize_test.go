@@ -15,11 +15,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestObjectsGoWithTheirDefinition checks that the objects of a definition are deleted before it,
-// even if its condition Established is not stored yet, and that other objects are not deleted.
+// TestObjectsGoWithTheirDefinition checks that the objects of a definition are deleted before the definition,
+// even if its Established condition is not stored yet. Objects at a path that another resource uses are not
+// deleted.
 func TestObjectsGoWithTheirDefinition(t *testing.T) {
 	t.Parallel()
-	for name, foreign := range map[string]bool{"its own": false, "those of others": true} {
+	for name, foreign := range map[string]bool{"own path": false, "path of another resource": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := sourceOver(t, storagetest.InMemory(t), 0)
@@ -42,7 +43,7 @@ func TestObjectsGoWithTheirDefinition(t *testing.T) {
 				t.Fatalf("done %v, error %v", done, err)
 			}
 			if _, err := s.config.Definitions.Get(ctx, types.NamespacedName{Name: crd.Name}, storage.ReadOptions{}); !errors.Is(err, storage.ErrNotFound) {
-				t.Errorf("the definition: %v", err)
+				t.Errorf("get the deleted definition: got error %v, want ErrNotFound", err)
 			}
 			o, err := objects.handler.open(ctx)
 			if err != nil {
@@ -57,7 +58,7 @@ func TestObjectsGoWithTheirDefinition(t *testing.T) {
 				found = true
 			}
 			if found != foreign {
-				t.Errorf("the object is still there: %v", found)
+				t.Errorf("the object still exists: %v, want %v", found, foreign)
 			}
 		})
 	}

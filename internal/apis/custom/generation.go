@@ -23,8 +23,8 @@ import (
 // generationState is the state derived from one generation of a definition, computed on demand. It is
 // safe for concurrent use.
 type generationState struct {
-	// lifetime ends when another generation replaces this one, or the definition is removed. Open
-	// watches end with it.
+	// lifetime ends when the generation or the list kind of the definition changes, or the definition is
+	// removed. Open watches end with it.
 	lifetime context.Context
 	// retire ends lifetime and closes the converter.
 	retire func()
@@ -35,8 +35,8 @@ type generationState struct {
 	mu struct {
 		sync.Mutex
 		isReleased bool
-		// versions contains the versions in use, schemas the compiled schemas, both by version.
-		// They are nil if empty.
+		// versions contains the versions in use, and schemas the compiled schemas. Both are keyed by version
+		// name, and nil if empty.
 		versions map[string]*versionResources
 		schemas  map[string]*compiled
 		// converter is the client of the conversion webhook; nil while it is not in use.
@@ -44,8 +44,8 @@ type generationState struct {
 	}
 }
 
-// versionResources is a version in use, with its resources by subresource. It is separate from
-// handler to avoid a reference cycle with the resources, which would delay garbage collection.
+// versionResources is a version in use, with its resources keyed by subresource. It is separate from handler to
+// avoid a reference cycle with the resources, which would delay garbage collection.
 type versionResources struct {
 	*handler
 	resources map[string]*rest.Resource
@@ -55,12 +55,12 @@ type versionResources struct {
 type compiled struct {
 	*schema.Schema
 	rules *rules.Rules
-	// preserveUnknown is spec.preserveUnknownFields of an old definition: objects are not pruned.
+	// preserveUnknown is spec.preserveUnknownFields of an old definition. If it is set, objects are not pruned.
 	preserveUnknown bool
 }
 
-// newGenerationState returns an empty state, whose lifetime ends with ctx at the latest. released is
-// true if requests need not wait.
+// newGenerationState returns an empty state, whose lifetime ends no later than ctx. released is true if
+// requests need not wait until the definition is established.
 func newGenerationState(ctx context.Context, released bool) *generationState {
 	lifetime, end := context.WithCancel(ctx)
 	g := &generationState{lifetime: lifetime}
@@ -86,10 +86,10 @@ func (g *generationState) release() {
 	}
 }
 
-// awaitEstablished blocks until the condition Established is stored, which usually takes one status
-// write. It returns a NotFound error for clients if the definition leaves the phase accepted without
-// being established, or an error that wraps ctx.Err(). Clients thus cannot use a resource before the
-// condition is stored, nor find it missing afterwards.
+// awaitEstablished blocks until the Established condition is stored, which usually takes one status write. It
+// returns a NotFound error for clients if the definition leaves the phase accepted without being established,
+// or an error that wraps ctx.Err(). Clients thus cannot use a resource before the condition is stored, nor find
+// it missing afterwards.
 func (g *generationState) awaitEstablished(ctx context.Context, s *Source, resource runtimeschema.GroupResource) error {
 	if g.released == nil {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// handler serves one version of a definition. Before open, it contains names only.
+// handler serves one version of a definition. Until open is called, it contains only data from the entry.
 type handler struct {
 	source     *Source
 	derived    *generationState
@@ -33,8 +33,8 @@ type handler struct {
 	namespaced bool
 	kind       *codec.Kind
 	types      typeConverter
-	// finalizing is set for the handler that deletes the objects of a terminating definition: it
-	// uses no watch cache, and does not wait until the definition is established.
+	// finalizing is set for the handler that deletes the objects of a terminating definition. That handler uses
+	// no watch cache, and does not wait until the definition is established.
 	finalizing bool
 
 	// used is the time of the last lookup in Unix nanoseconds; watches is the number of open
@@ -51,12 +51,13 @@ type handler struct {
 // openHandler is the state derived from a definition without its schemas.
 type openHandler struct {
 	store  *registry.Store
-	status *registry.SubresourceStore // nil without the subresource status
+	status *registry.SubresourceStore // nil without the status subresource
 	// table returns the printer columns. It parses them on first use, because most clients do not request tables.
 	table      func() *table
 	selectable []selectable
-	scale      *apiextensionsv1.CustomResourceSubresourceScale // nil without the subresource scale
-	// replicasPaths contains the path of spec.replicas in each version, by apiVersion.
+	scale      *apiextensionsv1.CustomResourceSubresourceScale // nil without the scale subresource
+	// replicasPaths contains the path of the replicas field in each version with the scale subresource, keyed
+	// by apiVersion.
 	replicasPaths map[string]fieldpath.Path
 }
 
@@ -77,7 +78,8 @@ func newVersionResources(s *Source, e *entry, v *entryVersion) *versionResources
 	return in
 }
 
-// describe returns the resources of a version for discovery. They serve requests only after bind.
+// describe returns the resources of a version for discovery. They can serve requests only after bind was called
+// for them.
 func (e *entry) describe(v *entryVersion) []*rest.Resource {
 	gvk := e.groupVersion(v.name).WithKind(e.requested.kind)
 	main := &rest.Resource{
@@ -108,7 +110,7 @@ func (e *entry) describe(v *entryVersion) []*rest.Resource {
 	return resources
 }
 
-// deprecation returns the warning for requests of a deprecated version.
+// deprecation returns the warning for requests that use a deprecated version.
 func (e *entry) deprecation(v *entryVersion) string {
 	if v.deprecationNotice != "" {
 		return v.deprecationNotice
@@ -133,7 +135,7 @@ func storageVersionHash(gvk schema.GroupVersionKind) string {
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
-// bind sets the fields of a resource that serve requests.
+// bind sets the fields of a resource that are needed to serve requests.
 func (h *handler) bind(r *rest.Resource) {
 	apiVersion := fieldpath.APIVersion(h.gvk.GroupVersion().String())
 	switch r.Subresource {

@@ -73,7 +73,7 @@ func (i instances) Watch(ctx context.Context, namespace string, options rest.Lis
 	return &watch{Watch: w, handler: i.handler, lifetime: lifetime, ctx: ctx, cancel: cancel, stop: context.AfterFunc(lifetime, cancel)}, nil
 }
 
-// watch is a watch that ends with the generation of its definition. It then returns
+// watch is a watch that ends with the generation of its definition. After that, its methods return
 // rest.ErrWatchClosed, so that clients watch again.
 type watch struct {
 	rest.Watch
@@ -178,7 +178,7 @@ func (i instances) DeleteCollection(ctx context.Context, namespace string, valid
 	return o.store.DeleteCollection(ctx, namespace, validate, options, list)
 }
 
-// statuses is the REST storage of the subresource status.
+// statuses is the REST storage of the status subresource.
 type statuses struct{ handler *handler }
 
 var (

@@ -85,8 +85,8 @@ func (h *handler) defaulter(version string) func(codec.Object) {
 	}
 }
 
-// accept prunes and normalizes a document of a client. If report is set, it returns an error for each
-// unknown field. It implements codec.Version.Accept.
+// accept prunes and normalizes a document from a client. If report is set, it returns an error for each unknown
+// field. It implements codec.Version.Accept.
 func (h *handler) accept(obj codec.Object, report bool) ([]error, error) {
 	u := obj.(*unstructured.Unstructured)
 	if u.Object == nil {
@@ -162,7 +162,7 @@ func (h *handler) fieldLabel(label, value string) (string, string, error) {
 	return "", "", fmt.Errorf("field label not supported: %s", label)
 }
 
-// selectorText returns the text with which field selectors compare a scalar.
+// selectorText returns the text of a scalar that field selectors are compared with.
 func selectorText(value any) string {
 	switch value := value.(type) {
 	case nil:

@@ -12,25 +12,25 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/definition"
 )
 
-// phase is the state of a definition on this server. The package comment has a diagram of the
-// transitions. All transitions are in this file: entries are immutable, and a transition replaces
-// the entry in the snapshot while Source.mu is held.
+// phase is the state of a definition on this server. The package comment has a diagram of the transitions. All
+// transitions are in this file. Entries are immutable, so a transition replaces the entry in the snapshot,
+// while Source.mu is held.
 type phase uint8
 
 const (
-	// pending: the names were not checked yet, a name belongs to another definition, or the CA
-	// bundle of the conversion webhook is invalid. The resource is not served.
+	// pending means that the names have not been checked yet, that a name belongs to another definition, or
+	// that the CA bundle of the conversion webhook is invalid. The resource is not served.
 	pending phase = iota
-	// accepted: all names belong to the definition, but the condition Established is not stored
-	// yet. Requests find the resource, and wait until the condition is stored.
+	// accepted means that all names belong to the definition, but the Established condition is not stored yet.
+	// Requests find the resource, and wait until the condition is stored.
 	accepted
-	// established: the condition Established is stored. The resource is served and in discovery.
+	// established means that the Established condition is stored. The resource is served and in discovery.
 	established
-	// terminating: the definition has a deletion timestamp. No objects are created. The resource is
-	// served as before, so that clients can observe the deletion of objects and remove finalizers.
+	// terminating means that the definition has a deletion timestamp. Clients cannot create objects. The
+	// resource is served as before, so that clients can observe the deletion of objects and remove finalizers.
 	terminating
-	// removing: all objects are deleted, and the write that deletes the definition is in progress.
-	// The resource is not served, so that no client finds it after it has observed the deletion.
+	// removing means that all objects are deleted and the write that deletes the definition is in progress. The
+	// resource is not served, so that no client finds it after it has observed the deletion.
 	removing
 )
 
@@ -39,14 +39,15 @@ func (p phase) String() string {
 	return [...]string{"pending", "accepted", "established", "terminating", "removing"}[p]
 }
 
-// decision is a decision on the names of a definition that is not stored in its status yet.
+// decision is a decision on the names of a definition. An entry has a decision until the decision is stored in
+// the status.
 type decision struct {
 	// names are the names that belong to the definition. All requested names are among them if
 	// accepted is set.
 	names    names
 	accepted bool
-	// writing is set if the controller has started to write the decision. A reservation is a
-	// decision without it.
+	// writing is set if the controller has started to write the decision. A decision with writing unset is a
+	// reservation.
 	writing bool
 }
 
@@ -81,14 +82,14 @@ func (e *entry) isServed() bool {
 	return false
 }
 
-// isDiscovered reports whether discovery and OpenAPI have the resource. They have it after the
-// condition Established is stored, so that a client that finds it there can update the definition
-// without a conflict with the status write of the server.
+// isDiscovered reports whether discovery and OpenAPI contain the resource. They contain it only after the
+// Established condition is stored. A client that finds the resource there can thus update the definition
+// without a conflict with the server's status write.
 func (e *entry) isDiscovered() bool { return e.stored.established && !e.removing }
 
-// observe applies a stored revision of a definition, unless the snapshot has a newer one. watched is
-// true for a list or a watch event, and false for a writer of this server. Every transition between
-// phases that another server or a client causes is an observed revision.
+// observe applies a stored revision of a definition, unless the snapshot has a newer one. watched is true if
+// the revision comes from a list or a watch event, and false if this server wrote it. Every phase transition
+// that another server or a client causes is an observed revision.
 func (s *Source) observe(next *entry, watched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,9 +112,10 @@ func (s *Source) observe(next *entry, watched bool) {
 	s.transitionLocked(old, next)
 }
 
-// inherit copies the state of the previous entry that stays valid at the new revision: the create
-// gate and the removal of the same definition, and the derived state and an unwritten decision of
-// the same generation. previous may be nil, or the entry of an earlier definition of this name.
+// inherit copies the state of the previous entry that stays valid at the new revision. creates and removing
+// stay valid for the same definition. derived and an unwritten decision stay valid until the spec changes. A
+// change of the list kind also ends derived. previous may be nil, or the entry of an earlier definition with
+// this name.
 func (e *entry) inherit(previous *entry) {
 	e.creates = new(createGate)
 	if previous == nil || previous.uid != e.uid {
@@ -127,13 +129,14 @@ func (e *entry) inherit(previous *entry) {
 		e.derived = previous.derived
 	}
 	if d := previous.decision; d != nil && d.accepted && !e.stored.established && !e.stored.terminating {
-		e.decision = d // its write is still in progress
+		e.decision = d // its write has not been observed yet
 	}
 }
 
-// reserve changes the phase of a definition that a client of this server has just written from pending to
-// accepted, if all its names are free, so that the client finds the resource in its next request. The
-// controller writes the decision later, and decides again if a name was not free.
+// reserve is called for the entry of a definition that this server has just written. If all names of the
+// definition are free, reserve changes the phase from pending to accepted, so that the client that wrote the
+// definition finds the resource in its next request. The controller writes the decision later, and decides
+// again if a name was not free.
 func (e *entry) reserve(now *snapshot) {
 	if e.stored.established || e.stored.terminating || e.unsafe || e.decision != nil {
 		return
@@ -144,9 +147,9 @@ func (e *entry) reserve(now *snapshot) {
 }
 
 // decide applies the decision of the controller before it is written, so that no other definition can use the
-// names until then, and every client that reads the condition Established finds the resource. crd has the
-// conditions to write. The decision is dropped if it is for an earlier generation or if the definition is
-// terminating. decide reports whether it released names of the definition.
+// names in the meantime, and so that every client that reads the Established condition finds the resource. crd
+// has the conditions to write. The decision is dropped if it is for an earlier generation or if the definition
+// is terminating. decide reports whether it released names of the definition.
 func (s *Source) decide(crd *apiextensionsv1.CustomResourceDefinition) (released bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,9 +167,9 @@ func (s *Source) decide(crd *apiextensionsv1.CustomResourceDefinition) (released
 	return old.reservedNames().kind != "" && !next.reservedNames().equal(old.reservedNames())
 }
 
-// setRemoving is the transition between terminating and removing. The finalizer sets it before the
-// write that deletes the definition, and resets it if the write fails. It has no effect if the
-// snapshot has another definition of this name.
+// setRemoving changes the phase of a definition from terminating to removing, or back if removing is false. The
+// finalizer enters the phase removing before the write that deletes the definition, and leaves it if the write
+// fails. setRemoving has no effect if the snapshot has another definition of this name.
 func (s *Source) setRemoving(name string, uid types.UID, removing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,9 +194,9 @@ func (s *Source) remove(name string, revision int64) {
 	s.transitionLocked(old, nil)
 }
 
-// transitionLocked replaces an entry by the next one, and applies the effects of its phase. Either
-// may be nil. The snapshot and discovery change before waiting requests continue, so that they are
-// checked against the new phase.
+// transitionLocked replaces an entry with the next one, and applies the effects of its phase. old or next may
+// be nil. The snapshot and discovery change before waiting requests continue, so that these requests observe
+// the new phase.
 func (s *Source) transitionLocked(old, next *entry) {
 	s.publishLocked(old, next)
 	if old != nil && (next == nil || next.derived != old.derived) {
@@ -210,13 +213,13 @@ func (s *Source) transitionLocked(old, next *entry) {
 		next.derived.release()
 	case pending:
 		if old != nil && old.phase() == accepted {
-			next.derived.release() // waiting requests fail
+			next.derived.release() // waiting requests then fail
 		}
 	}
 }
 
-// publishLocked stores the snapshot with the next entry, and reports the changed group versions of
-// discovery.
+// publishLocked stores the snapshot with the next entry, and reports the group versions whose discovery has
+// changed.
 func (s *Source) publishLocked(old, next *entry) {
 	var snapshot *snapshot
 	if next != nil {
@@ -240,14 +243,14 @@ func (s *Source) publishLocked(old, next *entry) {
 	}
 }
 
-// isDiscoveredLike reports whether discovery is the same for two entries of a name.
+// isDiscoveredLike reports whether discovery is the same for two entries with the same name.
 func (e *entry) isDiscoveredLike(other *entry) bool {
 	return e.sameGeneration(other) && e.stored.terminating == other.stored.terminating && e.isDiscovered() == other.isDiscovered() &&
 		e.accepted.equal(other.accepted)
 }
 
-// takeRemoved returns the resources that were removed before a time and do not exist again. It
-// returns each removal once.
+// takeRemoved returns the resources that were removed before the given time and have not been recreated since.
+// It returns each removal once.
 func (s *Source) takeRemoved(before time.Time) []schema.GroupResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()

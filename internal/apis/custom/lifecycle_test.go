@@ -36,8 +36,8 @@ func widget(name string) *unstructured.Unstructured {
 	return u
 }
 
-// TestCreateDuringDeletion checks that an object created during the deletion of its definition is deleted with it, and
-// does not exist when the definition is created again.
+// TestCreateDuringDeletion checks that an object created during the deletion of its definition is deleted with
+// it, and does not reappear when the definition is created again.
 func TestCreateDuringDeletion(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)
@@ -50,7 +50,7 @@ func TestCreateDuringDeletion(t *testing.T) {
 	}
 	widgets := s.awaitServed(t, "a.example.com").Storage.(rest.Creater)
 	entered, release, created := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	go func() { // ends with release
+	go func() { // ends after release is closed
 		_, err := widgets.Create(ctx, widget("late"), func(context.Context, codec.Object, codec.Object) error {
 			close(entered)
 			<-release
@@ -157,8 +157,8 @@ func TestRemoving(t *testing.T) {
 	check("new definition", true, 1+1)
 }
 
-// TestListKind checks that lists have the accepted list kind of an established definition, also while the requested list kind
-// belongs to another definition.
+// TestListKind checks that the lists of an established definition have the accepted list kind, even while the
+// requested list kind belongs to another definition.
 func TestListKind(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)

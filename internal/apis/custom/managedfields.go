@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// statusFields returns the fields of a status that the server writes: accepted names and conditions.
-// It omits fields with an equal value in except, which may be nil.
+// statusFields returns the set of the status fields that the server writes, which are the accepted names and
+// the conditions. It omits fields that have the same value in except, which may be nil.
 func statusFields(status, except *apiextensionsv1.CustomResourceDefinitionStatus) *fieldpath.Set {
 	if except == nil {
 		except = &apiextensionsv1.CustomResourceDefinitionStatus{}
@@ -47,10 +47,10 @@ func statusFields(status, except *apiextensionsv1.CustomResourceDefinitionStatus
 	return set
 }
 
-// splitManagedFields returns the managed fields after the server has changed a status from was to now.
-// own are the changed fields, and the fields that the server owned before and that still exist.
-// others are the entries of other managers without the changed fields; entries that cannot be decoded
-// are preserved.
+// splitManagedFields returns the managed fields after the server has changed a status from was to now. own
+// contains the changed fields, and the fields that the server owned before and that still exist. others
+// contains the entries of other managers, without the changed fields. Entries that cannot be decoded are
+// preserved.
 func splitManagedFields(entries []metav1.ManagedFieldsEntry, isOwn func(*metav1.ManagedFieldsEntry) bool, was, now *apiextensionsv1.CustomResourceDefinitionStatus) (own *metav1.FieldsV1, others []metav1.ManagedFieldsEntry) {
 	changed := statusFields(now, was)
 	mine := changed

@@ -29,10 +29,10 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestModel applies random operations of clients, of the controller and of the network to one server
-// or to two servers over the same store, and checks the invariants in the package comment after each
-// of them. All steps run one after the other, in an order that depends on the seed only: watch events
-// are delivered and controller tasks run when the test selects them.
+// TestModel applies random operations of clients, of the controller and of the network to one server or to two
+// servers over the same store, and checks the invariants in the package comment after each operation. All steps
+// run one after the other, in an order that depends only on the seed. Watch events are delivered and controller
+// tasks run when the test selects them.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	seeds, steps := uint64(30), 150
@@ -69,7 +69,8 @@ var (
 	objectNames     = []string{"x", "y"}
 )
 
-// model is the reference: the history of the stored definitions and the set of created objects.
+// model is the reference for the servers. It contains the history of the stored definitions and the set of
+// created objects.
 type model struct {
 	t       *testing.T
 	ctx     context.Context
@@ -85,10 +86,10 @@ type model struct {
 	written int64
 	// history contains all stored revisions of definitions.
 	history map[int64]*apiextensionsv1.CustomResourceDefinition
-	// objects contains the objects that were created and not deleted by a client, by
-	// "plural/name". The value is the UID of the definition.
+	// objects contains the objects that were created and not deleted by a client, keyed by "plural/name". The
+	// value is the UID of the definition.
 	objects map[string]types.UID
-	// deleting contains the objects with a deletion timestamp, by "plural/name".
+	// deleting contains the objects with a deletion timestamp, keyed by "plural/name".
 	deleting map[string]bool
 }
 
@@ -100,8 +101,8 @@ type modelServer struct {
 	delivered   int // number of events that the watch has delivered
 	tasks       []*modelTask
 	creations   []*modelCreation
-	// revisions are the greatest revisions of entries so far. deleted are the revisions of the
-	// deletions by this server. Both are by plural name.
+	// revisions contains the highest revision of each entry so far. deleted contains the revisions of deletions
+	// by this server. Both are keyed by plural name.
 	revisions, deleted map[string]int64
 }
 
@@ -124,7 +125,7 @@ type modelCreation struct {
 // modelDefinitions fails updates on demand.
 type modelDefinitions struct {
 	storage.Interface
-	// failBefore fails the next update without a write, failAfter after the write.
+	// failBefore makes the next update fail before the write, and failAfter makes it fail after the write.
 	failBefore, failAfter bool
 }
 
@@ -254,7 +255,7 @@ func (m *model) createDefinition(s *modelServer, name string) {
 	}
 }
 
-// change updates a definition like a request of a client.
+// change updates a definition as a client request does.
 func (m *model) change(s *modelServer, name string, change func(*apiextensionsv1.CustomResourceDefinition)) {
 	record, err := s.config.Definitions.Update(m.ctx, types.NamespacedName{Name: name + "." + modelGroup}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		if current == nil {
@@ -341,7 +342,7 @@ func (m *model) startCreation(s *modelServer, name string) {
 	}
 	c := &modelCreation{key: name + "/" + object, uid: e.uid, gate: e.creates, proceed: make(chan struct{}), result: make(chan error, 1)}
 	waits := make(chan struct{})
-	go func() { // ends with finishCreation
+	go func() { // ends after finishCreation closes proceed
 		_, err := resource.Storage.(rest.Creater).Create(m.ctx, obj, func(context.Context, codec.Object, codec.Object) error {
 			close(waits)
 			<-c.proceed
@@ -392,7 +393,8 @@ func (s *modelServer) isBlocked() bool {
 	return slices.ContainsFunc(s.creations, func(c *modelCreation) bool { return c.gate.isAwaited() })
 }
 
-// deleteObject deletes an object of a definition, and its finalizer in half of the cases.
+// deleteObject deletes an object of a definition. In half of the cases, it also removes the finalizer of the
+// object.
 func (m *model) deleteObject(s *modelServer, name string) {
 	object, withFinalizer := objectNames[m.random.IntN(len(objectNames))], m.random.IntN(2) == 0
 	_, resource := m.find(s, name)
@@ -500,15 +502,15 @@ func (m *model) relist(s *modelServer) {
 	s.delivered = len(m.events)
 }
 
-// runTask runs a random task of the controller. A finalization that waits for a creation ends in
-// finishCreation.
+// runTask runs a random task of the controller. If the task is a finalization that waits for a creation, it
+// ends in a later finishCreation.
 func (m *model) runTask(s *modelServer) {
 	if len(s.tasks) == 0 || s.isBlocked() {
 		return
 	}
 	task := s.tasks[m.random.IntN(len(s.tasks))]
 	task.finished = make(chan bool, 1)
-	go func() { task.finished <- task.run() }() // ends with finished
+	go func() { task.finished <- task.run() }() // ends with the task
 	for !s.isBlocked() {
 		select {
 		case done := <-task.finished:
@@ -520,7 +522,7 @@ func (m *model) runTask(s *modelServer) {
 	}
 }
 
-// finished removes a task that is done. Other tasks are repeated.
+// finished removes a task if it is done. Otherwise, the task is run again later.
 func (m *model) finished(s *modelServer, task *modelTask, done bool) {
 	task.finished = nil
 	if done {

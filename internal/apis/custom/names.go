@@ -43,12 +43,12 @@ func (o otherNames) has(wanted reservation) (found bool) {
 	return found
 }
 
-// nameConflict is the reason and message of a condition NamesAccepted=False.
+// nameConflict contains the reason and message of the NamesAccepted condition if its status is False.
 type nameConflict struct{ reason, message string }
 
-// assign returns the names of a definition: each requested name if it is free, otherwise the previous name.
-// conflict is nil if all requested names are free; otherwise it describes the last conflict, as in
-// kube-apiserver.
+// assign returns the names that are assigned to a definition. It assigns each requested name that is free. If a
+// requested name is not free, it keeps the previous name. conflict is nil if all requested names are free;
+// otherwise it describes the last conflict, as in kube-apiserver.
 func (o otherNames) assign(requested, previous names) (assigned names, conflict *nameConflict) {
 	assigned = previous
 	areFree := func(isUsed func(string) bool, reason string, names ...string) bool {
@@ -79,8 +79,8 @@ func (o otherNames) assign(requested, previous names) (assigned names, conflict 
 	return assigned, conflict
 }
 
-// updateConditions sets the conditions and accepted names of a definition from its names, group and
-// schemas. It reports whether any changed.
+// updateConditions sets the conditions and accepted names of a definition from its names, group and schemas. It
+// reports whether any of them changed.
 func (c *controller) updateConditions(crd *apiextensionsv1.CustomResourceDefinition, s structure) bool {
 	now := c.now()
 	changed := setApprovalCondition(crd, now)
@@ -110,8 +110,8 @@ func (c *controller) updateConditions(crd *apiextensionsv1.CustomResourceDefinit
 	return changed
 }
 
-// setApprovalCondition sets the condition KubernetesAPIApprovalPolicyConformant of a definition in a
-// protected group, and removes it in other groups. It reports whether the conditions changed.
+// setApprovalCondition sets the KubernetesAPIApprovalPolicyConformant condition of a definition in a protected
+// group, and removes it in other groups. It reports whether the conditions changed.
 func setApprovalCondition(crd *apiextensionsv1.CustomResourceDefinition, now time.Time) bool {
 	if !definition.IsProtected(crd.Spec.Group) {
 		return definition.RemoveCondition(crd, apiextensionsv1.KubernetesAPIApprovalPolicyConformant)
@@ -157,7 +157,7 @@ func recordStatus(crd *apiextensionsv1.CustomResourceDefinition, previous *apiex
 	}, previous, &crd.Status)
 	entry.FieldsV1 = fields
 	crd.ManagedFields = append(others, entry)
-	// The order of managed fields in kube-apiserver: Apply first, then by time and manager.
+	// kube-apiserver sorts managed fields by operation (Apply first), then by time and manager.
 	slices.SortStableFunc(crd.ManagedFields, func(a, b metav1.ManagedFieldsEntry) int {
 		return cmp.Or(strings.Compare(string(a.Operation), string(b.Operation)), writtenAt(a).Compare(writtenAt(b)), strings.Compare(a.Manager, b.Manager))
 	})

@@ -37,8 +37,8 @@ func TestAssign(t *testing.T) {
 	}{
 		{name: "all are free"},
 		{name: "requested by a definition without accepted names", change: func(n *names) { n.kind = "None" }, want: func(n *names) { n.kind = "None" }},
-		{name: "kind", change: func(n *names) { n.kind = "Thing" }, want: func(n *names) { n.kind = "" }, reason: "KindConflict"},
-		{name: "kind, having one", change: func(n *names) { n.kind = "Thing" }, had: names{kind: "Stuff"}, reason: "KindConflict"},
+		{name: "kind conflict", change: func(n *names) { n.kind = "Thing" }, want: func(n *names) { n.kind = "" }, reason: "KindConflict"},
+		{name: "kind conflict, keeps the previous kind", change: func(n *names) { n.kind = "Thing" }, had: names{kind: "Stuff"}, reason: "KindConflict"},
 		{name: "a short name that is a plural", change: func(n *names) { n.shortNames = []string{"st", "things"} }, reason: "ShortNamesConflict"},
 		{name: "a singular that is a short name", change: func(n *names) { n.singular = "th" }, want: func(n *names) { n.singular = "" }, reason: "SingularConflict"},
 		{name: "several conflicts, the last is reported", change: func(n *names) { n.singular, n.listKind = "thing", "ThingList" },
@@ -89,7 +89,7 @@ func TestEntry(t *testing.T) {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
 	if e.version("v10") != nil || e.storageVersion().name != "v1" {
-		t.Error("v10 is served, or v1 not stored")
+		t.Error("v10 is served, or v1 is not the storage version")
 	}
 	for name, want := range map[string]string{
 		"v1beta1": "example.com/v1beta1 Ver is deprecated; use example.com/v1 Ver", "v2alpha1": notice,

@@ -31,7 +31,7 @@ type schemaTarget int
 const (
 	v3Target    schemaTarget = iota
 	v2Target                 // supports neither alternatives nor null
-	mergeTarget              // the keywords that affect merges, with the references of v2
+	mergeTarget              // contains only the keywords that affect merges, with v2 references
 )
 
 // Digest returns a hash that changes with the OpenAPI schemas or paths of a group version. It uses only
@@ -54,9 +54,9 @@ func (s *Source) discoveredIn(gv schema.GroupVersion) []*entry {
 	return served
 }
 
-// Schemas returns the OpenAPI schemas of a group version by model name, for v2 or v3. It reads the stored
-// definitions without a cache, and blocks until they are read or ctx ends. It returns an error if a
-// definition is deleted during the call. The caller owns the result.
+// Schemas returns the OpenAPI schemas of a group version for v2 or v3, keyed by model name. It reads the stored
+// definitions without a cache, and blocks until they are read or ctx ends. It returns an error if a definition
+// is deleted during the call. The caller owns the result.
 func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (map[string]openapi.Schema, error) {
 	target := v3Target
 	if v2 {
@@ -105,7 +105,7 @@ func (s *Source) models(ctx context.Context, e *entry, version string, writer *s
 	return m.models(writer)
 }
 
-// modelBuilder builds the models of the kind and of the list of a version.
+// modelBuilder builds the models of the kind and of the list kind of a version.
 type modelBuilder struct {
 	group   string
 	names   names
@@ -117,7 +117,7 @@ type modelBuilder struct {
 	preservesUnknown bool
 }
 
-// newModelBuilder returns the builder of a version, or nil if the definition does not have it. It
+// newModelBuilder returns the builder of a version, or nil if the definition does not have the version. It
 // decodes the definition only if the stored JSON does not have the expected form.
 func newModelBuilder(e *entry, v *entryVersion, record *codec.Record) (*modelBuilder, error) {
 	in, start := jsonplan.NewCursor(record.Stored())
@@ -205,7 +205,7 @@ func (m *modelBuilder) list(target schemaTarget) map[string]any {
 	return doc
 }
 
-// setKind sets the kind of a model.
+// setKind sets the extensions of a model that contain its group, version and kind and the selectable fields.
 func (m *modelBuilder) setKind(doc map[string]any, kind string) {
 	doc["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": m.group, "version": m.version.name, "kind": kind}}
 	if len(m.version.selectable) == 0 {
@@ -229,7 +229,7 @@ func refOf(model string, target schemaTarget) string {
 	return "#/definitions/" + model
 }
 
-// reference returns a reference to another model with a description.
+// reference returns a reference to another model, with the given description.
 func reference(description, model string, target schemaTarget) map[string]any {
 	ref := map[string]any{"$ref": refOf(model, target)}
 	if target == v3Target {

@@ -28,11 +28,11 @@ func TestModelsOfAVersion(t *testing.T) {
 		return fmt.Sprintf(`{"name":%q,"served":true,"schema":{"openAPIV3Schema":{"type":"object","description":"I am %[1]s."}}}`, name)
 	}
 	for name, tt := range map[string]struct{ versions, want string }{
-		"as it was":      {version("v1beta1") + "," + version("v1"), "I am v1."},
+		"unchanged":      {version("v1beta1") + "," + version("v1"), "I am v1."},
 		"another order":  {version("v1") + "," + version("v1beta1"), "I am v1."},
 		"spaces":         {` { "served" : true, "schema":null,"name":"v1beta1"}, ` + version("v1") + " ", "I am v1."},
 		"without schema": {version("v1beta1") + `,{"name":"v1"}`, `"type":"object"`},
-		"gone":           {version("v1beta1"), ""},
+		"removed":        {version("v1beta1"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestRemoved checks that the removal of a resource is reported once, after a delay, unless the
-// resource exists again.
+// TestRemoved checks that the removal of a resource is reported once, after a delay, unless the resource was
+// recreated in the meantime.
 func TestRemoved(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), time.Hour)

@@ -55,7 +55,8 @@ func (o *openHandler) scaleValues(obj codec.Object) (registry.ScaleValues, error
 	return values, nil
 }
 
-// replicasPaths returns the path of spec.replicas in each version of a definition, by apiVersion.
+// replicasPaths returns the path of the replicas field in the spec for each version with the scale subresource,
+// keyed by apiVersion.
 func replicasPaths(crd *apiextensionsv1.CustomResourceDefinition) map[string]fieldpath.Path {
 	paths := map[string]fieldpath.Path{}
 	for i := range crd.Spec.Versions {

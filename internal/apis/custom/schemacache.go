@@ -11,8 +11,9 @@ import (
 )
 
 // SchemaCache shares compiled schemas and merge schemas between Sources whose definitions have equal schemas,
-// such as the Sources of forks. It holds both by weak pointers, so that unused schemas are garbage-collected.
-// A nil SchemaCache shares nothing; the zero value is ready for use. It is safe for concurrent use.
+// such as the Sources of forks. It holds only weak pointers to them, so that unused schemas are
+// garbage-collected. A nil SchemaCache shares nothing; the zero value is ready for use. It is safe for
+// concurrent use.
 type SchemaCache struct {
 	compiled weakCache[schemaKey, compiled]
 	merge    weakCache[mergeKey, mergeSchema]
@@ -42,13 +43,15 @@ func schemaKeyOf(record *codec.Record, version string) (schemaKey, bool) {
 	}
 }
 
-// mergeKey identifies a merge schema, which contains the names of the kind.
+// mergeKey identifies a merge schema. It includes the names of the kind, because the merge schema contains
+// them.
 type mergeKey struct {
 	schema               schemaKey
 	group, version, kind string
 }
 
-// mergeKeyOf is like schemaKeyOf. It reads all names from the definition, which can be newer than its handler.
+// mergeKeyOf is like schemaKeyOf, for merge schemas. It reads the names from the record, which can be newer
+// than the handler.
 func mergeKeyOf(record *codec.Record, version string) (key mergeKey, ok bool) {
 	if key.schema, ok = schemaKeyOf(record, version); !ok {
 		return mergeKey{}, false
@@ -84,14 +87,14 @@ func (c *SchemaCache) mergeSchema(record *codec.Record, version string, create f
 	return c.merge.get(key, create)
 }
 
-// weakCache caches values by weak pointers. The zero value is empty. It is safe for concurrent use.
+// weakCache caches weak pointers to values. The zero value is empty. It is safe for concurrent use.
 type weakCache[K comparable, V any] struct {
 	mu     sync.Mutex
 	values weakmap.Map[K, V]
 }
 
-// get returns the value of a key, and creates it if it is not cached. Concurrent callers can create it several times, but
-// receive the same value.
+// get returns the value of a key, and creates it if it is not cached. Concurrent callers may each create a
+// value, but all receive the same one.
 func (c *weakCache[K, V]) get(key K, create func() (*V, error)) (*V, error) {
 	c.mu.Lock()
 	existing := c.values.Get(key)
@@ -99,7 +102,7 @@ func (c *weakCache[K, V]) get(key K, create func() (*V, error)) (*V, error) {
 	if existing != nil {
 		return existing, nil
 	}
-	made, err := create() // without the lock, because it takes milliseconds
+	made, err := create() // without the lock, because create takes milliseconds
 	if err != nil {
 		return nil, err
 	}

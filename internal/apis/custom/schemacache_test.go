@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// definitionRecord returns a stored definition with one version.
+// definitionRecord returns a stored definition with the given version, after a version v0 without a schema.
 func definitionRecord(name, version, preserveUnknown, schema string) *codec.Record {
 	text := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":%[1]q},"spec":{"group":"example.com","names":{"kind":%[1]q},"preserveUnknownFields":%[2]s,"versions":[{"name":"v0"},{"name":%[3]q,"schema":%[4]s}]}}`, name, preserveUnknown, version, schema)
 	return codec.NewRecord(definitionKind(), types.NamespacedName{Name: name}, []byte(text), 1)

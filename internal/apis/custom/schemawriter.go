@@ -15,8 +15,8 @@ import (
 // pass over the JSON and copies unchanged parts.
 type schemaWriter struct {
 	target schemaTarget
-	// rootMembers and embeddedMembers are the properties apiVersion, kind and metadata of resources
-	// and of embedded resources, as members of a JSON object.
+	// rootMembers contains the properties apiVersion, kind and metadata of resources, and embeddedMembers those
+	// of embedded resources. Both are encoded as members of a JSON object, without the braces.
 	rootMembers, embeddedMembers []byte
 
 	in  *jsonplan.Cursor
@@ -48,9 +48,9 @@ func membersOf(object map[string]any) []byte {
 	return encoded[1 : len(encoded)-1]
 }
 
-// root returns the schema of a resource at an offset of in, with the members of the JSON object more
-// added. In v2, the schema of a resource that preserves unknown fields contains only the type,
-// because kubectl would reject all fields except its properties. The caller owns the result.
+// root returns the schema of a resource at offset at of in. It adds the members of the JSON object more. In v2,
+// the schema of a resource that preserves unknown fields contains only the type, because otherwise kubectl
+// would reject all fields that are not in the schema. The caller owns the result.
 func (w *schemaWriter) root(in *jsonplan.Cursor, at int, preservesUnknown bool, more []byte) ([]byte, error) {
 	w.in, w.out = in, w.out[:0]
 	s := openSchema{members: w.rootMembers}
@@ -103,17 +103,18 @@ func keywordOf(name string) (keyword, bool) {
 	return 0, false
 }
 
-// openSchema is a schema that is being written. Each of its members follows a comma.
+// openSchema is a schema that is being written. In the output, a comma precedes each of its members.
 type openSchema struct {
 	start int
-	// members are properties that replace properties of the schema with the same names.
+	// members contains the properties that replace the properties with the same names in the schema.
 	members []byte
-	// spans are the offsets of members in the output.
+	// spans contains, for each keyword, the offsets of its member in the output. They are 0 if the output does
+	// not have the member.
 	spans [keywords]struct{ from, to int }
-	// The values of keywords of this schema.
+	// The values of the keywords with these meanings in this schema.
 	intOrString, embedded, nullable, preservesUnknown bool
 	typeName                                          string
-	// nullableMembers are the properties that may be null. additionalNullable is set if
+	// nullableMembers contains the properties that may be null. additionalNullable is set if
 	// additionalProperties may be null.
 	nullableMembers    []string
 	additionalNullable bool
@@ -121,8 +122,8 @@ type openSchema struct {
 
 func (s *openSchema) has(k keyword) bool { return s.spans[k].to > 0 }
 
-// schema writes the schema at offset i, which may also be a boolean or a list. It returns its end and
-// whether it is nullable.
+// schema writes the schema at offset i, which may also be a boolean or a list. It returns the end offset of the
+// schema and whether the schema is nullable.
 func (w *schemaWriter) schema(i int) (end int, nullable bool) {
 	if w.in.At(i) != '{' {
 		return w.copy(i), false
@@ -141,7 +142,7 @@ func (w *schemaWriter) copy(i int) int {
 	return end
 }
 
-// open writes the members of a schema.
+// open writes the members of the schema at offset i and adapts them. It returns the end offset of the schema.
 func (w *schemaWriter) open(s *openSchema, i int) (end int) {
 	s.start = len(w.out)
 	i, more := w.in.Enter(i)
@@ -206,8 +207,8 @@ func (w *schemaWriter) member(s *openSchema, name string, i, at int) int {
 	return w.copy(at)
 }
 
-// affectsMerge reports whether a keyword affects server-side apply. Descriptions and constraints, which do not, are most of
-// the size of a schema.
+// affectsMerge reports whether a keyword affects server-side apply. Descriptions and constraints do not affect
+// it, but make up most of the size of a schema.
 func affectsMerge(name string) bool {
 	switch name {
 	case "type", "format", "nullable", "default", "properties", "additionalProperties", "items", "x-kubernetes-list-type",
@@ -251,7 +252,7 @@ func (w *schemaWriter) properties(s *openSchema, i int) int {
 	return i
 }
 
-// isTypeOrMetadata reports whether all resources have the property.
+// isTypeOrMetadata reports whether name is a property that all resources have.
 func isTypeOrMetadata(name string) bool {
 	return name == "apiVersion" || name == "kind" || name == "metadata"
 }
@@ -329,7 +330,7 @@ func (w *schemaWriter) cut(s *openSchema, k keyword) []byte {
 	return was
 }
 
-// withMembers replaces the properties apiVersion, kind and metadata.
+// withMembers replaces the properties apiVersion, kind and metadata of a schema with members.
 func (w *schemaWriter) withMembers(s *openSchema, members []byte) {
 	was := w.cut(s, propertiesKeyword)
 	from := len(w.out)
@@ -348,14 +349,14 @@ func (w *schemaWriter) withMembers(s *openSchema, members []byte) {
 	s.spans[propertiesKeyword].from, s.spans[propertiesKeyword].to = from, len(w.out)
 }
 
-// valueOf returns a cursor at the value of a member that follows a comma. member may be empty.
+// valueOf returns a cursor over member and the offset of its value. member starts with a comma or is empty.
 func valueOf(member []byte) (*jsonplan.Cursor, int) {
 	in, _ := jsonplan.NewCursor(member)
 	_, at := in.Name(1)
 	return in, at
 }
 
-// require adds names to the required properties, and removes the names in others.
+// require adds names to the required properties of a schema, and removes the properties in others from them.
 func (w *schemaWriter) require(s *openSchema, others []string, names ...string) {
 	in, i := valueOf(w.cut(s, requiredKeyword))
 	var list []any

@@ -68,7 +68,7 @@ func TestSchemaWriter(t *testing.T) {
 	}
 	in, at := jsonplan.NewCursor([]byte(`{"properties":{"a":`))
 	if _, err := newSchemaWriter(v3Target).root(in, at, false, []byte(`{}`)); err == nil {
-		t.Error("half a schema was written")
+		t.Error("root accepted an incomplete schema")
 	}
 }
 
@@ -126,7 +126,7 @@ func withMembers(doc, members map[string]any) {
 // internalKeywords contains the keywords that affect a merge schema but do not occur in it.
 var internalKeywords = []string{"x-kubernetes-int-or-string", "x-kubernetes-embedded-resource"}
 
-// publishDocument modifies a document in place like schemaWriter.
+// publishDocument applies the changes that schemaWriter makes to a document in place.
 func publishDocument(doc map[string]any, as schemaTarget) {
 	if as == mergeTarget {
 		maps.DeleteFunc(doc, func(name string, _ any) bool { return !affectsMerge(name) && !slices.Contains(internalKeywords, name) })

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// widgetSchemas are the schemas that the widgets of a Source use.
+// widgetSchemas contains the schemas that a Source uses for widgets.
 type widgetSchemas struct {
 	compiled *compiled
 	merge    *mergeSchema

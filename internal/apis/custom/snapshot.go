@@ -18,7 +18,7 @@ import (
 // only the tree nodes on the path to the changed entry, so that its cost grows with the logarithm of
 // the number of definitions.
 type snapshot struct {
-	// generation increases with every change of discovery.
+	// generation increases with every change to discovery.
 	generation uint64
 	// entries is sorted by group, then by plural name.
 	entries *btree.BTreeG[*entry]
@@ -120,7 +120,7 @@ func (s *snapshot) group(name string) iter.Seq[*entry] {
 	}
 }
 
-// groups yields the entries of each group. The slice is valid during the iteration step.
+// groups yields the entries of each group. The slice is valid only until the next iteration.
 func (s *snapshot) groups() iter.Seq2[string, []*entry] {
 	return func(yield func(string, []*entry) bool) {
 		var entries []*entry

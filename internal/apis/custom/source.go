@@ -25,30 +25,31 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// DefaultIdle is the default of Config.Idle.
+// DefaultIdle is the default value of Config.Idle.
 const DefaultIdle = 5 * time.Minute
 
 // Config configures a Source.
 type Config struct {
-	// Definitions stores the CustomResourceDefinitions. It is read and watched permanently, so it
-	// should not have a watch cache. Its Prepare may return nil for a definition that cannot change.
+	// Definitions stores the CustomResourceDefinitions. The Source watches it permanently, so the storage
+	// should not have a watch cache. Its Prepare method may return nil for a definition that cannot change.
 	// Required.
 	Definitions storage.Interface
 	// Storage opens the storage of the objects of a version. Required.
 	Storage func(storage.Spec) (storage.Interface, error)
-	// PathShared reports whether a built-in resource also stores objects under a path. Such objects
-	// are not deleted with a definition. nil means that there are none.
+	// PathShared reports whether a built-in resource also stores objects under a path. Such objects are not
+	// deleted with a definition. nil means that no paths are shared.
 	PathShared func(path string) bool
-	// ReadOnly serves the definitions by their stored conditions, and writes nothing.
+	// If ReadOnly is set, the Source serves definitions according to their stored conditions, and writes
+	// nothing.
 	ReadOnly bool
 	// Shared is true if other servers write to the same store.
 	Shared bool
-	// Changed is called with the group versions whose discovery has changed; nil is ignored. A lock
-	// is held during the call: it may read the Source, but must not wait for another goroutine that
-	// changes it.
+	// Changed is called with the group versions whose discovery has changed; it may be nil. Because a lock is
+	// held during the call, Changed may read the Source, but must not wait for another goroutine that changes
+	// the Source.
 	Changed func([]schema.GroupVersion)
-	// Removed is called with the resource of a deleted definition, at least 30 s after the deletion,
-	// unless the resource exists again. It allows dropping metrics of the resource. nil is ignored.
+	// Removed is called with the resource of a deleted definition, at least 30 s after the deletion, unless the
+	// resource was recreated by then. It can be used to drop the metrics of the resource. It may be nil.
 	Removed func(schema.GroupResource)
 	// Lifetime is the context of work whose results several requests share, such as compiling a
 	// schema, and of calls through interfaces without a context. nil means context.Background().
@@ -57,26 +58,28 @@ type Config struct {
 	Services egress.Resolver
 	// Networks contains the dialers for conversion webhooks; see webhook.Clients.
 	Networks egress.Networks
-	// Conversions, Reflectors and Rules are metrics of these packages; nil disables them.
+	// Conversions, Rules and Reflectors are the metrics of packages conversion, rules and reflector; nil
+	// disables them.
 	Conversions *conversion.Metrics
 	Rules       *rules.Metrics
 	Reflectors  *reflector.Metrics
-	// Schemas shares compiled schemas with other Sources that have the same Rules; nil shares none.
+	// Schemas shares compiled schemas with other Sources that have the same Rules; nil means that none are
+	// shared.
 	Schemas *SchemaCache
-	// Deletion are the settings of deletions.
+	// Deletion configures the deletion of objects.
 	Deletion registry.Deletion
 	// Idle is the retention period of unused handlers and compiled schemas; 0 means DefaultIdle.
 	Idle time.Duration
-	// Logger logs unreadable definitions and failed writes; nil discards.
+	// Logger logs unreadable definitions and failed writes; nil discards them.
 	Logger *slog.Logger
 }
 
-// Source is the route source of custom resources. All methods but Load and Run are safe for concurrent
-// use and do not block on I/O.
+// Source is the route source of custom resources. All methods except Load and Run are safe for concurrent use.
+// Only Load, Run, Wait and Schemas block.
 type Source struct {
 	config Config
 	logger *slog.Logger
-	// webhooks are the clients of conversion webhooks.
+	// webhooks contains the clients of conversion webhooks.
 	webhooks    *webhook.Clients
 	conversions *conversion.Metrics
 
@@ -84,7 +87,7 @@ type Source struct {
 	current    atomic.Pointer[snapshot]
 	controller *controller
 
-	// mu is held during a transition, which includes a call of Config.Changed.
+	// mu is held during a transition, which includes a call to Config.Changed.
 	mu struct {
 		sync.Mutex
 		versions reflector.VersionTracker // by the name of the definition
@@ -94,8 +97,8 @@ type Source struct {
 	}
 }
 
-// New returns a source without resources. Load reads the stored definitions, its Reflector follows their
-// changes. An error names the missing required fields of config.
+// New returns a source without resources. Load reads the stored definitions, and the Reflector of the source
+// follows their changes. If required fields of config are missing, the error names them.
 func New(config Config) (*Source, error) {
 	var errs []error
 	if config.Definitions == nil {
@@ -158,13 +161,13 @@ func (s *Source) Groups() []rest.Group {
 	return groups
 }
 
-// Group returns one group, or false if it is not in discovery. The result is shared and must not be
+// Group returns one group, or false if the group is not in discovery. The result is shared and must not be
 // modified.
 func (s *Source) Group(name string) (rest.Group, bool) {
 	return restGroup(name, slices.Collect(s.current.Load().group(name)))
 }
 
-// Serves reports whether discovery has a resource in a group version.
+// Serves reports whether discovery contains a resource in a group version.
 func (s *Source) Serves(gv schema.GroupVersion) bool {
 	for e := range s.current.Load().group(gv.Group) {
 		if e.isDiscovered() && e.version(gv.Version) != nil {
@@ -179,12 +182,13 @@ func (s *Source) Defines(resource schema.GroupResource) bool {
 	return s.current.Load().find(resource.Group, resource.Resource) != nil
 }
 
-// Generation returns a number that increases with every change of discovery.
+// Generation returns a number that increases with every change to discovery.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
-// Observe applies a definition that was written by this server, so that it is in effect before the
-// client receives the response: if its names are free, Find returns its resources. A revision older
-// than the current one is ignored. An error means that the definition cannot be decoded.
+// Observe applies a definition that this server has written, so that the write has taken effect before the
+// client receives the response. If the names of the definition are free, Find then returns its resources.
+// Observe ignores the record if a newer revision was applied. It returns an error if the definition cannot be
+// decoded.
 func (s *Source) Observe(record *codec.Record) error {
 	crd, err := decodeWithoutSchemas(record)
 	if err != nil {
@@ -194,7 +198,8 @@ func (s *Source) Observe(record *codec.Record) error {
 	return nil
 }
 
-// currentEntry returns the entry of a definition, or nil if the record has another revision.
+// currentEntry returns the entry of the definition in record, or nil if the revisions of the entry and the
+// record differ.
 func (s *Source) currentEntry(record *codec.Record) *entry {
 	if e := s.current.Load().named(record.Name().Name); e != nil && e.revision == record.Revision() {
 		return e

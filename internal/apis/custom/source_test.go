@@ -88,7 +88,8 @@ func (s *Source) awaitServed(t testing.TB, group string) *rest.Resource {
 	}
 }
 
-// openHandlerOf returns a weak pointer to the cached data of a version, or the zero pointer.
+// openHandlerOf returns a weak pointer to the cached data of version v1, or the zero pointer if the version is
+// not in use.
 func (s *Source) openHandlerOf(group string) weak.Pointer[openHandler] {
 	f := s.current.Load().find(group, "widgets").derived
 	f.mu.Lock()
@@ -117,9 +118,9 @@ func TestIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for s.current.Load().entries.Len() < 3 { // without use of the third
+	for s.current.Load().entries.Len() < 3 { // awaitServed would use the third definition
 		if t.Context().Err() != nil {
-			t.Fatal("not all definitions were noticed")
+			t.Fatal("not all definitions were observed")
 		}
 		runtime.Gosched()
 	}

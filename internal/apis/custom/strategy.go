@@ -32,7 +32,7 @@ func (h *handler) strategy(o *openHandler) *registry.Strategy {
 				return // Validate reports it
 			}
 			if status := c.Properties["status"]; status != nil && status.Default != nil {
-				c.complete(content(obj)) // validation uses the object with its defaults, like reads
+				c.complete(content(obj)) // validation uses the object with its defaults, as reads do
 			}
 		},
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {
@@ -95,9 +95,9 @@ func (h *handler) statusStrategy(o *openHandler) *registry.Strategy {
 // schemaError returns the validation error for a schema that could not be loaded.
 func schemaError(err error) field.ErrorList { return field.ErrorList{field.InternalError(nil, err)} }
 
-// applyRules evaluates the rules of an object's schema, unless the object violates the schema. In
-// that case it adds an error that there may be more violations. was is the old object, or nil on
-// creation.
+// applyRules evaluates the rules of the schema and adds their violations to errs. If errs contains an error
+// that prevents the evaluation, applyRules adds an error that some rules were not checked. was is the old
+// object, or nil on creation.
 func (c *compiled) applyRules(ctx context.Context, errs field.ErrorList, doc, was map[string]any) field.ErrorList {
 	if c.rules == nil {
 		return errs
@@ -140,7 +140,8 @@ func restoreMember(doc, old map[string]any, name string) {
 	doc[name] = runtime.DeepCopyJSONValue(value)
 }
 
-// restoreAllButStatus copies everything except the status and the managed fields from the old object.
+// restoreAllButStatus copies everything from the old object, except the status, the managed fields and the
+// resource version.
 func restoreAllButStatus(obj, old codec.Object) {
 	doc := content(obj)
 	status, found := doc["status"]
@@ -155,7 +156,7 @@ func restoreAllButStatus(obj, old codec.Object) {
 	obj.SetResourceVersion(revision)
 }
 
-// scaleFaults validates the fields of an object that its subresource scale returns.
+// scaleFaults validates the fields of an object that its scale subresource returns.
 func (o *openHandler) scaleFaults(doc map[string]any) field.ErrorList {
 	if o.scale == nil {
 		return nil
@@ -193,7 +194,7 @@ func replicaFaults(doc map[string]any, path string) field.ErrorList {
 // steps returns the names in a dotted path.
 func steps(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
 
-// selectable is a field for field selectors.
+// selectable is a field that field selectors can use. label is the name of the field in selectors.
 type selectable struct {
 	label string
 	path  []string

@@ -20,7 +20,7 @@ const rulesSchema = `{"type": "object", "properties": {
 const notChecked = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 
 // TestRulesOfObjects checks that rules are evaluated for objects and /status after all other validation, and
-// that they are skipped if an earlier error excludes their evaluation.
+// that they are skipped if an earlier error prevents their evaluation.
 func TestRulesOfObjects(t *testing.T) {
 	t.Parallel()
 	var props apiextensionsv1.JSONSchemaProps
@@ -49,12 +49,12 @@ func TestRulesOfObjects(t *testing.T) {
 		want              []string
 	}{
 		{"created", "", `{"spec": {"a": "ok", "fixed": "x"}, "status": {"ready": 1}}`, false, nil},
-		{"created against a rule", "", `{"spec": {"a": "bad"}}`, false, []string{`spec.a: Invalid value: "bad": not that`}},
-		{"what blocks", "", `{"spec": {"a": "toolong", "fixed": 3}}`, false, []string{`spec.a: Too long: may not be more than 3 bytes`,
+		{"created, violates a rule", "", `{"spec": {"a": "bad"}}`, false, []string{`spec.a: Invalid value: "bad": not that`}},
+		{"errors that prevent the evaluation", "", `{"spec": {"a": "toolong", "fixed": 3}}`, false, []string{`spec.a: Too long: may not be more than 3 bytes`,
 			`spec.fixed: Invalid value: "integer": spec.fixed in body must be of type string: "integer"`, notChecked}},
-		{"what does not", "", `{"spec": {"a": "B"}}`, false, []string{`spec.a: Invalid value: "B": spec.a in body should match '^[a-z]*$'`}},
+		{"an error that does not prevent the evaluation", "", `{"spec": {"a": "B"}}`, false, []string{`spec.a: Invalid value: "B": spec.a in body should match '^[a-z]*$'`}},
 		{"updated", `{"spec": {"fixed": "x"}}`, `{"spec": {"fixed": "y"}}`, false, []string{`spec.fixed: Invalid value: "y": fixed is immutable`}},
-		{"as it was", `{"spec": {"a": "bad", "fixed": "x"}}`, `{"spec": {"a": "bad", "fixed": "x"}, "other": 1}`, false, nil},
+		{"unchanged violation", `{"spec": {"a": "bad", "fixed": "x"}}`, `{"spec": {"a": "bad", "fixed": "x"}, "other": 1}`, false, nil},
 		{"status", `{"spec": {"a": "bad"}, "status": {"ready": 2}}`, `{"spec": {"a": "bad"}, "status": {"ready": 1}}`, true, []string{`status.ready: Invalid value: 1: goes back`}},
 		{"status of a wrong type", `{"status": {"ready": 2}}`, `{"status": {"ready": "x"}}`, true, []string{
 			`status.ready: Invalid value: "string": ready in body must be of type integer: "string"`, notChecked}},

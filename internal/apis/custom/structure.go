@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// structure is the result of checking the schemas of a generation of a definition. The zero value
-// leaves the condition NonStructuralSchema unchanged.
+// structure is the result of checking the schemas of a generation of a definition. The zero value leaves the
+// NonStructuralSchema condition unchanged.
 type structure struct {
 	checked    bool
 	generation int64
@@ -18,8 +18,8 @@ type structure struct {
 	condition *apiextensionsv1.CustomResourceDefinitionCondition
 }
 
-// apply sets or removes the condition, unless crd has another generation. It reports whether the
-// conditions changed.
+// apply sets or removes the NonStructuralSchema condition, unless crd has another generation. It reports
+// whether the conditions changed.
 func (s structure) apply(crd *apiextensionsv1.CustomResourceDefinition, now time.Time) bool {
 	switch {
 	case !s.checked || s.generation != generationOf(crd):
@@ -30,13 +30,15 @@ func (s structure) apply(crd *apiextensionsv1.CustomResourceDefinition, now time
 	return definition.SetCondition(crd, *s.condition, now)
 }
 
-// needsCheck reports whether the schemas of a definition must be checked: if it preserves unknown
-// fields, as all definitions with non-structural schemas do, or if it has the condition.
+// needsCheck reports whether the schemas of a definition must be checked. They are checked once per generation
+// if the definition preserves unknown fields, as all definitions with non-structural schemas do, or if it has
+// the NonStructuralSchema condition.
 func (c *controller) needsCheck(e *entry) bool {
 	return (e.preservesUnknown || e.nonStructural) && c.checkedSchemas[e.uid] != max(e.generation, 1)
 }
 
-// generationOf returns the generation of a definition. Old definitions were stored without one.
+// generationOf returns the generation of a definition, or 1 for old definitions that were stored without a
+// generation.
 func generationOf(crd *apiextensionsv1.CustomResourceDefinition) int64 { return max(crd.Generation, 1) }
 
 // checkStructure checks the schemas of a definition if that is necessary. crd has no schemas; record is

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/definition"
 )
 
-// TestStructureWithoutGeneration checks that the condition is also removed from a definition that was stored
-// without a generation.
+// TestStructureWithoutGeneration checks that the NonStructuralSchema condition is also removed from a
+// definition that was stored without a generation.
 func TestStructureWithoutGeneration(t *testing.T) {
 	t.Parallel()
 	for _, generation := range []int64{0, 1} {

@@ -71,8 +71,8 @@ func newMergeSchema(record *codec.Record, version string) (*mergeSchema, error) 
 	return &mergeSchema{converter}, err
 }
 
-// mergeModels returns the models of a version for merges by name. The result is empty if the definition does
-// not have the version, because a converter without models returns the error text that callers expect.
+// mergeModels returns the models of a version for merges, keyed by name. The result is empty if the definition
+// does not have the version, because a converter without models returns the error text that callers expect.
 func mergeModels(e *entry, version string, record *codec.Record) (map[string]*spec.Schema, error) {
 	i := slices.IndexFunc(e.versions, func(v entryVersion) bool { return v.name == version })
 	if i < 0 {
@@ -97,7 +97,7 @@ func mergeModels(e *entry, version string, record *codec.Record) (map[string]*sp
 	return models, nil
 }
 
-// Merge schemas of metadata.
+// Merge schemas of ObjectMeta and OwnerReference.
 const (
 	objectMetaModel = `{"type":"object","properties":{
 "annotations":{"type":"object","additionalProperties":{"type":"string"}},

@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// interrupted is a storage with watches that can be ended once.
+// interrupted is a storage that ends one of its watches for each value sent to end.
 type interrupted struct {
 	storage.Interface
 	end     chan struct{}
@@ -51,8 +51,8 @@ func (w *interruptedWatch) Next(ctx context.Context) ([]rest.Event, error) {
 	return w.Watch.Next(ctx)
 }
 
-// TestDeletionOutlivesWatch checks that a definition that waits for its objects is deleted although
-// the watch of definitions was interrupted.
+// TestDeletionOutlivesWatch checks that a definition whose deletion waits for its objects is deleted even if
+// the watch of definitions is interrupted in the meantime.
 func TestDeletionOutlivesWatch(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, storagetest.InMemory(t), 0)
@@ -101,7 +101,7 @@ func TestDeletionOutlivesWatch(t *testing.T) {
 			return nil
 		}
 		select {
-		case definitions.end <- struct{}{}: // possibly received for a call of Next that has ended
+		case definitions.end <- struct{}{}: // a call of Next that has already ended may receive it
 		default:
 		}
 		return errNotYet
