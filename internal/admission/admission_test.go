@@ -111,7 +111,7 @@ func TestUnhandledOperation(t *testing.T) {
 	}
 }
 
-// seen records the object of the last check.
+// seen records the name and the objects of the last validation.
 type seen struct {
 	name        *string
 	object, old *any
@@ -125,7 +125,7 @@ func (s seen) Validate(_ context.Context, a *admission.Attributes) error {
 	return nil
 }
 
-// TestValidation checks that the validation of the final object uses its final name.
+// TestValidation checks that the final object is validated with its final name.
 func TestValidation(t *testing.T) {
 	t.Parallel()
 	var name string

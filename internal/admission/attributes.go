@@ -21,40 +21,39 @@ import (
 // modify it.
 type Request struct {
 	Operation Operation
-	// Options are the options of the operation, which may differ from the client's verb: a patch
-	// has *metav1.UpdateOptions or, if it creates the object, *metav1.CreateOptions. nil for
-	// Connect.
+	// Options are the options of the operation, or nil for Connect. Their type may differ from the client's
+	// verb: a patch has *metav1.UpdateOptions or, if it creates the object, *metav1.CreateOptions.
 	Options runtime.Object
-	// Resource is the requested resource or subresource, in the version of the request. Its Kind
-	// contains all versions.
+	// Resource is the requested resource or subresource, in the version of the request. Resource.Kind contains
+	// all versions.
 	Resource  *rest.Resource
 	Namespace string
-	// Name is the name of the object. It is empty for the deletion of a collection, and for a
-	// creation with a generated name until the validating pass.
+	// Name is the name of the object. It is empty if a collection is deleted. If the name of a new object is
+	// generated, Name is empty until the validating pass.
 	Name   string
 	DryRun bool
-	// User is the user of the request, after impersonation. It is shared and must not be modified.
+	// User is the user of the request, after impersonation. The user is shared and must not be modified.
 	User *request.User
-	// EquivalentsOf returns all resources of the same objects, in other versions and groups,
-	// including the resource itself; nil if there are no others.
+	// EquivalentsOf returns all resources that contain the same objects in other versions or groups, including
+	// the resource itself. It returns nil if there are no other resources.
 	EquivalentsOf func(*rest.Resource) []*rest.Resource
 	// Explanation records the effects of each plugin; nil disables it.
 	Explanation *Explanation
-	// Lookups caches lookups of the mutating pass for the validating pass; nil disables the cache.
+	// Lookups passes a lookup of the mutating pass to the validating pass; nil disables it.
 	Lookups *Lookups
 	// Metrics records the latency of plugins; nil disables it.
 	Metrics *Metrics
 }
 
-// Lookups contains the last lookup of a plugin for a request. The zero value is empty. It is not safe
+// Lookups contains the last lookup that a plugin stored for a request. The zero value is empty. It is not safe
 // for concurrent use.
 type Lookups struct {
 	plugin string
 	value  any
 }
 
-// StoreLookup stores the result of a lookup in the mutating pass for the validating pass. A request has one
-// entry, so the value replaces an earlier value, including the value of another plugin. It has no effect if
+// StoreLookup stores the result of a lookup in the mutating pass for the validating pass. A request stores only
+// one value: each call replaces the earlier value, even that of another plugin. StoreLookup has no effect if
 // r.Lookups is nil.
 func (r *Request) StoreLookup(plugin Plugin, value any) {
 	if r.Lookups != nil {
@@ -62,8 +61,8 @@ func (r *Request) StoreLookup(plugin Plugin, value any) {
 	}
 }
 
-// StoredLookup returns the value of the last call of StoreLookup, or nil if there is none or if another
-// plugin stored it.
+// StoredLookup returns the value of the last call of StoreLookup. It returns nil if there was no call or if
+// another plugin stored the value.
 func (r *Request) StoredLookup(plugin Plugin) any {
 	if r.Lookups == nil || r.Lookups.plugin != plugin.Name() {
 		return nil
@@ -75,9 +74,9 @@ func (r *Request) StoredLookup(plugin Plugin) any {
 // kind of its resource (a Scale, a Binding).
 func (r *Request) Kind() schema.GroupVersionKind { return r.Resource.Version.GVK }
 
-// Equivalents returns the resources with the same objects, including the requested one: for example
-// events of the core group and of events.k8s.io. A rule for one of them applies to all; ObjectIn
-// converts the object. The caller owns the slice.
+// Equivalents returns the resources that contain the same objects, including the requested one. For example,
+// events belong to both the core group and events.k8s.io. A rule for one of these resources applies to all;
+// ObjectIn converts the object. The caller owns the slice.
 func (r *Request) Equivalents() []*rest.Resource {
 	if r.EquivalentsOf != nil {
 		if all := r.EquivalentsOf(r.Resource); len(all) > 0 {
@@ -87,12 +86,12 @@ func (r *Request) Equivalents() []*rest.Resource {
 	return []*rest.Resource{r.Resource}
 }
 
-// Attributes describe a request in one of the two passes of admission. Except for Annotate and
-// StartDecision, the methods are not safe for concurrent use.
+// Attributes describes a request in one of the two passes of admission. Except for Annotate and StartDecision,
+// the methods are not safe for concurrent use.
 type Attributes struct {
 	Request
-	// Object is the new object in the hub version, a codec.Object. For Connect, it contains the
-	// options of the connection; for deletions, it is nil. A Mutator may modify or replace it.
+	// Object is the new object in the hub version, a codec.Object. For Connect, it contains the connect
+	// options; for deletions, it is nil. A Mutator may modify or replace it.
 	Object runtime.Object
 	// Old is the current object in the hub version, or nil for creations and connections. It is
 	// shared and must not be modified.
@@ -109,13 +108,13 @@ type Attributes struct {
 	}
 }
 
-// InvalidateConversions drops the cached conversions of Object. A plugin calls it after it has
-// modified Object, before its next ObjectIn. Replaced objects and modifications by other plugins are
+// InvalidateConversions drops the cached conversions of Object. A plugin that modifies Object in place must
+// call it before its own next call of ObjectIn. Replaced objects and modifications by other plugins are
 // detected automatically.
 func (a *Attributes) InvalidateConversions() { a.objects = versions{} }
 
 // Reinvoke requests a second mutating pass. A plugin calls it after it has modified a part of the object that
-// earlier plugins may process. In the second pass, it has no effect.
+// earlier plugins may process. Reinvoke has no effect in the second pass.
 func (a *Attributes) Reinvoke() { a.reinvoke = true }
 
 // Reinvoked reports whether this is the second mutating pass.
@@ -134,9 +133,9 @@ func (a *Attributes) SetState(plugin Plugin, value any) {
 func (a *Attributes) State(plugin Plugin) any { return a.state[plugin.Name()] }
 
 // Annotate adds an annotation to the request's audit event. The key is a DNS subdomain, a slash and a name,
-// such as "pod-security.kubernetes.io/enforce". It returns an error for an invalid key, for a second,
-// different value of a key (request.ErrAnnotated), and if the event is full (request.ErrAnnotationsFull). If
-// a request is retried after a conflict, the values of the first attempt stay. It is safe for concurrent use.
+// such as "pod-security.kubernetes.io/enforce". Annotate returns an error if the key is invalid, if it already
+// has a different value (request.ErrAnnotated), or if the event is full (request.ErrAnnotationsFull). If a
+// request is retried after a conflict, the values of the first attempt are kept. It is safe for concurrent use.
 func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	if problems := keyProblems(key); strings.Count(key, "/") != 1 || len(problems) > 0 {
 		return fmt.Errorf("audit annotation %q: the key must be a DNS subdomain, a slash and a name%s", key, strings.Join(append([]string{""}, problems...), "; "))
@@ -146,7 +145,7 @@ func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	if old, ok := a.annotations.values[key]; ok && old != value {
 		return fmt.Errorf("audit annotation %s with %q: %w: %q", key, value, request.ErrAnnotated, old)
 	}
-	// Another pass or attempt may have recorded a different value, which stays.
+	// Another pass or attempt may have recorded a different value, which is kept.
 	if err := request.Annotate(ctx, key, value); err != nil && !errors.Is(err, request.ErrAnnotated) {
 		return err
 	}
@@ -157,8 +156,8 @@ func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	return nil
 }
 
-// RecordMutator records the name of a webhook or policy that changed the object. If the object is
-// invalid afterwards, a warning of the response lists these names.
+// RecordMutator records the name of a webhook or policy that changed the object. If the object is invalid
+// afterwards, the response contains a warning with these names.
 func (a *Attributes) RecordMutator(name string) {
 	if !slices.Contains(a.mutators, name) {
 		a.mutators = append(a.mutators, name)
@@ -169,8 +168,8 @@ func (a *Attributes) RecordMutator(name string) {
 // be modified.
 func (a *Attributes) Mutators() []string { return a.mutators }
 
-// keyProblems returns the errors of a key. The fast path accepts the plain keys that most plugins use; other
-// keys are checked with regular expressions.
+// keyProblems returns the reasons why a key is invalid. The fast path accepts the plain keys that most plugins
+// use; other keys are checked with regular expressions.
 func keyProblems(key string) []string {
 	domain, name, _ := strings.Cut(key, "/")
 	if len(domain) > 0 && len(domain) <= validation.DNS1123SubdomainMaxLength && len(name) > 0 && len(name) <= validation.LabelValueMaxLength && isPlain(domain) && isPlain(name) {

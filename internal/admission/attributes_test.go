@@ -27,8 +27,8 @@ var (
 	two = autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler")
 )
 
-// hpas returns a resource with the hub version v2 and the version v1, which has a default. It
-// counts conversions from the hub.
+// hpas returns a resource with the hub version v2 and the version v1, which has a defaulting function. The
+// resource counts conversions from the hub in converted.
 func hpas(converted *int) *rest.Resource {
 	hub := &codec.Version{GVK: two, New: func() codec.Object { return new(autoscalingv2.HorizontalPodAutoscaler) }}
 	old := &codec.Version{
@@ -116,7 +116,7 @@ func TestObjectIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := a.OldIn(t.Context(), one); err != nil || converted != 5 {
-		t.Errorf("the old object does not change: %v after %d conversions", err, converted)
+		t.Errorf("OldIn after a change of Object: error %v, %d conversions", err, converted)
 	}
 	// The hub version is the object itself, except for its TypeMeta.
 	a.Object.GetObjectKind().SetGroupVersionKind(two)
@@ -143,8 +143,8 @@ func TestObjectIn(t *testing.T) {
 	}
 }
 
-// TestSetObjectIn checks that an object set in another version is converted to the hub version and
-// defaulted.
+// TestSetObjectIn checks that SetObjectIn converts an object in another version to the hub version and applies
+// defaults.
 func TestSetObjectIn(t *testing.T) {
 	t.Parallel()
 	converted := 0
@@ -193,7 +193,7 @@ func TestConvertByKind(t *testing.T) {
 	}
 }
 
-// TestReinvocation checks that all plugins run exactly once more, with their state.
+// TestReinvocation checks that all plugins run exactly once more and can read the state of the first pass.
 func TestReinvocation(t *testing.T) {
 	t.Parallel()
 	var calls []string
@@ -244,7 +244,7 @@ func TestAnnotate(t *testing.T) {
 	if err := a.Annotate(ctx, "example.com/same", "y"); !errors.Is(err, request.ErrAnnotated) {
 		t.Errorf("another value: %v", err)
 	}
-	// If the request is retried, its event keeps the first annotation.
+	// If the request is retried, its audit event keeps the first annotation.
 	again := &admission.Attributes{}
 	if err := again.Annotate(ctx, "example.com/same", "y"); err != nil {
 		t.Error(err)
@@ -260,15 +260,15 @@ func TestEquivalents(t *testing.T) {
 	r, other := hpas(&converted), hpas(&converted)
 	asked := admission.Request{Resource: r}
 	if got := asked.Equivalents(); len(got) != 1 || got[0] != r {
-		t.Errorf("alone: %v", got)
+		t.Errorf("equivalents of a resource without others: %v", got)
 	}
 	asked.EquivalentsOf = func(*rest.Resource) []*rest.Resource { return nil }
 	if got := asked.Equivalents(); len(got) != 1 || got[0] != r {
-		t.Errorf("not served any more: %v", got)
+		t.Errorf("equivalents of a resource that is no longer served: %v", got)
 	}
 	asked.EquivalentsOf = func(*rest.Resource) []*rest.Resource { return []*rest.Resource{other, r} }
 	if got := asked.Equivalents(); len(got) != 2 {
-		t.Errorf("with others: %v", got)
+		t.Errorf("equivalents of a resource with others: %v", got)
 	}
 }
 

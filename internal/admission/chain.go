@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
-// Chain is a list of plugins in order of execution. It must not be modified after use, and is then
-// safe for concurrent use. The zero value admits all requests.
+// Chain is a list of plugins in order of execution. It is safe for concurrent use, and must not be modified
+// once it is in use. The zero value admits all requests.
 type Chain []Plugin
 
 // Mutates reports whether the chain has a mutating plugin for the operation.
@@ -32,8 +32,8 @@ func (c Chain) Validates(op Operation) bool {
 	return false
 }
 
-// Mutate calls all mutating plugins in order, and repeats the pass once if a plugin requested it. It returns
-// the first error, as a *RejectionError; the object may then already be modified. It blocks while plugins
+// Mutate calls all mutating plugins in order, and repeats the pass once if a plugin requests it. It returns the
+// first error, as a *RejectionError; the object may already have been modified by then. It blocks while plugins
 // call webhooks, at most until ctx ends.
 func (c Chain) Mutate(ctx context.Context, a *Attributes) (err error) {
 	began := a.Metrics.now()
@@ -48,7 +48,7 @@ func (c Chain) Mutate(ctx context.Context, a *Attributes) (err error) {
 	return c.mutateOnce(ctx, a)
 }
 
-// mutateOnce runs one pass. Its lookups share a rest.ReadPoint.
+// mutateOnce runs one pass. All lookups of the pass share a rest.ReadPoint.
 func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 	ctx = rest.WithReadPoint(ctx)
 	for _, plugin := range c {
@@ -94,8 +94,8 @@ func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
 	return nil
 }
 
-// ValidateFunc returns the function that REST storage calls with the final object of a creation or
-// update. It is nil if the chain has no validating plugins for the operation.
+// ValidateFunc returns the function that REST storage calls with the final object of a create or update. It
+// returns nil if the chain has no validating plugins for the operation.
 func (c Chain) ValidateFunc(r Request) rest.ValidateObjectFunc {
 	if !c.Validates(r.Operation) {
 		return nil
@@ -105,10 +105,10 @@ func (c Chain) ValidateFunc(r Request) rest.ValidateObjectFunc {
 	}
 }
 
-// ValidateDeletionFunc returns the function that REST storage calls with an object before its
-// deletion. As in kube-apiserver, it calls the mutating plugins as well. It is nil if the chain has no
-// plugins for the operation. It is safe for concurrent use: the deletions of a collection may run
-// concurrently.
+// ValidateDeletionFunc returns the function that REST storage calls with an object before its deletion. As in
+// kube-apiserver, the function calls the mutating plugins as well. ValidateDeletionFunc returns nil if the
+// chain has no plugins for the operation. The function is safe for concurrent use, because the deletions of a
+// collection may run concurrently.
 func (c Chain) ValidateDeletionFunc(r Request) rest.ValidateObjectFunc {
 	if !c.Mutates(r.Operation) && !c.Validates(r.Operation) {
 		return nil

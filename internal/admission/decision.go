@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Decision is the decision of a plugin for one policy, with a binding and a parameter, or for one
-// webhook. Policies and webhooks that do not match the request have no Decision.
+// Decision is a plugin's decision for one webhook, or for one policy with one binding and parameter. Policies
+// and webhooks that do not match the request have no Decision.
 type Decision struct {
 	// Policy, Binding and Param identify the policy; Param has the form NAMESPACE/NAME.
 	Policy  string `json:"policy,omitempty"`
@@ -17,14 +17,14 @@ type Decision struct {
 	Webhook       string `json:"webhook,omitempty"`
 	// Took is the duration of the evaluation or call.
 	Took time.Duration `json:"tookNanoseconds"`
-	// Unmet is the match condition that excluded the request.
+	// Unmet is the match condition that excluded the request; empty if all were met.
 	Unmet string `json:"unmetCondition,omitempty"`
-	// Evaluations are the results of a policy's validations or mutations.
+	// Evaluations are the results of a policy's expressions.
 	Evaluations []Evaluation `json:"evaluations,omitempty"`
 	// Changes are the changed fields, at most 100.
 	Changes []Change `json:"changes,omitempty"`
-	// Failure is the error of the call, or the reason of the rejection. A failure may be ignored,
-	// and a rejection may be only a warning.
+	// Failure is the error of the call, or the reason for the rejection. It does not imply that the request was
+	// rejected: a failure may be ignored, and a rejection may be only a warning.
 	Failure string `json:"failure,omitempty"`
 }
 
@@ -33,15 +33,15 @@ type Evaluation struct {
 	// Field is the path of the expression in the policy.
 	Field      string `json:"field"`
 	Expression string `json:"expression"`
-	// Valid is the result of a validation, nil if unknown or for a mutation. Message is the reason if Valid
-	// is false.
+	// Valid is the result of a validation; nil if unknown or for a mutation. Message is the reason if Valid is
+	// false.
 	Valid   *bool         `json:"valid,omitempty"`
 	Message string        `json:"message,omitempty"`
 	Took    time.Duration `json:"tookNanoseconds"`
 }
 
-// DecisionRecorder records a Decision. Requests without an explanation use a nil *DecisionRecorder,
-// whose methods have no effect. It is not safe for concurrent use.
+// DecisionRecorder records a Decision. Requests without an explanation use a nil *DecisionRecorder, whose
+// methods have no effect. A DecisionRecorder is not safe for concurrent use.
 type DecisionRecorder struct {
 	Decision
 	a      *Attributes
@@ -49,9 +49,9 @@ type DecisionRecorder struct {
 	before any
 }
 
-// StartDecision starts the recording of a decision of the current plugin. It returns nil if the request has
-// no explanation. It is safe for concurrent use. In the validating pass, End may be called concurrently on
-// different recorders.
+// StartDecision starts recording a decision of the current plugin. It returns nil if no explanation was
+// requested. It is safe for concurrent use. In the validating pass, End may be called concurrently on different
+// recorders.
 func (a *Attributes) StartDecision(by Decision) *DecisionRecorder {
 	if a.Explanation == nil {
 		return nil

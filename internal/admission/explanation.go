@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// maxChanges is the maximum number of recorded changes of a plugin.
+// maxChanges is the maximum number of changes that are recorded for one call of a plugin.
 const maxChanges = 100
 
 // Explanation contains the effects of each plugin on a request. After retries, it describes the
@@ -29,8 +29,8 @@ type Explanation struct {
 	decisions []Decision // of the current call
 }
 
-// Public returns the parts of the steps that the client can observe without an explanation: the
-// called plugins, their warnings, and the reason for a denial. The caller owns the slice.
+// Public returns the steps with only the information that the client can see without an explanation: the called
+// plugins, their warnings, and the reason for a denial. The caller owns the slice.
 func (e *Explanation) Public() []Step {
 	public := make([]Step, len(e.Steps))
 	for i, s := range e.Steps {
@@ -51,21 +51,21 @@ type Step struct {
 	// Phase is Mutate or Validate. Again reports whether this is the second mutating pass.
 	Phase string `json:"phase"`
 	Again bool   `json:"again,omitempty"`
-	// Took is the duration of the call, without the time for recording its changes.
+	// Took is the duration of the call, excluding the time to record its changes.
 	Took time.Duration `json:"tookNanoseconds"`
 	// Changes are the changed fields, at most 100.
 	Changes  []Change `json:"changes,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-	// AuditAnnotations are the added audit annotations.
+	// AuditAnnotations are the audit annotations that the plugin added.
 	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
 	// Decisions are the decisions of policies or webhooks, in order of completion.
 	Decisions []Decision `json:"decisions,omitempty"`
-	// Rejection is the reason of the rejection; empty if the plugin admitted the request.
+	// Rejection is the reason for the rejection; empty if the plugin admitted the request.
 	Rejection string `json:"rejection,omitempty"`
 }
 
-// Change is a change of a field. Before is nil if the plugin added the field, and After is nil if it
-// removed the field.
+// Change is a change to a field. Before is nil if the plugin added the field; After is nil if the plugin
+// removed it.
 type Change struct {
 	Path   string `json:"path"`
 	Before any    `json:"before,omitempty"`
@@ -87,7 +87,7 @@ type observation struct {
 	annotations map[string]string
 }
 
-// observe starts the recording of a call, if it is requested.
+// observe starts recording a call. It returns nil if no explanation was requested.
 func (a *Attributes) observe(ctx context.Context, plugin Plugin, phase string) *observation {
 	if a.Explanation == nil {
 		return nil
@@ -121,7 +121,7 @@ func (o *observation) end(ctx context.Context, a *Attributes, err error) {
 	a.Explanation.Steps = append(a.Explanation.Steps, o.step)
 }
 
-// documentOf returns an object as a decoded JSON document, or nil if it cannot be encoded.
+// documentOf returns the decoded JSON encoding of an object, or nil if the object cannot be encoded.
 func documentOf(obj runtime.Object) (document any) {
 	text, err := json.Marshal(obj)
 	if err != nil || json.Unmarshal(text, &document) != nil {
@@ -130,7 +130,7 @@ func documentOf(obj runtime.Object) (document any) {
 	return document
 }
 
-// changesOf returns the differences between two documents, at most maxChanges.
+// changesOf returns the differences between two documents, but at most maxChanges.
 func changesOf(before, after any) []Change {
 	d := differ{}
 	d.compare("", before, after)
@@ -178,7 +178,7 @@ func (d *differ) compareMaps(path string, before, after map[string]any) {
 	}
 }
 
-// childPath returns the path element of a key. It quotes keys that contain dots, slashes or
+// childPath returns the text that the key appends to path. It quotes keys that contain dots, slashes or
 // brackets.
 func childPath(path, key string) string {
 	switch {

@@ -41,7 +41,7 @@ func (checking) Handles(op admission.Operation) bool { return true }
 
 func (p checking) Validate(ctx context.Context, a *admission.Attributes) error { return p.do(ctx, a) }
 
-// TestExplanation checks that each call of a plugin is a step with its modifications and messages.
+// TestExplanation checks that each call of a plugin is recorded as a step with its modifications and messages.
 func TestExplanation(t *testing.T) {
 	t.Parallel()
 	chain := admission.Chain{
@@ -110,7 +110,7 @@ func TestExplanationIsBounded(t *testing.T) {
 	}
 }
 
-// TestRejection checks that an error contains the plugin and still matches the original error.
+// TestRejection checks that an error contains the plugin's name and still matches the original error.
 func TestRejection(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("no"))

@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Forbidden returns a 403 error for the request with a reason. As in kube-apiserver, the message
-// contains the name of the object, its generateName, or Unknown.
+// Forbidden returns a 403 API error with the given reason. As in kube-apiserver, the message contains the name
+// of the object, its generateName, or Unknown.
 func (a *Attributes) Forbidden(reason error) *apierrors.StatusError {
 	name := a.Name
 	if name == "" {

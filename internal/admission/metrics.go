@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics records the latencies of plugins and passes, with kube-apiserver's metric names. It is safe for
+// Metrics records the latencies of plugins and of passes, under kube-apiserver's metric names. It is safe for
 // concurrent use. The methods of a nil *Metrics have no effect.
 type Metrics struct {
 	plugins, steps *prometheus.HistogramVec
@@ -36,7 +36,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// typeLabel returns kube-apiserver's value of the label type for a phase.
+// typeLabel returns the value of kube-apiserver's label "type" for a phase.
 func typeLabel(phase string) string {
 	if phase == mutating {
 		return "admit"
@@ -44,7 +44,7 @@ func typeLabel(phase string) string {
 	return "validate"
 }
 
-// now returns the current time, or the zero time without metrics.
+// now returns the current time, or the zero time if metrics are disabled.
 func (m *Metrics) now() time.Time {
 	if m == nil {
 		return time.Time{}

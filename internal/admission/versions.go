@@ -21,7 +21,7 @@ type versions struct {
 	converted []runtime.Object
 }
 
-// find returns obj in a version, from the cache if possible.
+// find returns obj converted to a version, from the cache if possible.
 func (v *versions) find(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if v.source != obj {
 		*v = versions{source: obj}
@@ -39,10 +39,11 @@ func (v *versions) find(ctx context.Context, r *rest.Resource, obj runtime.Objec
 	return made, nil
 }
 
-// ObjectIn returns the object in a version of its kind, with the TypeMeta of this version, or nil if a.Object
-// is nil. The result may be a.Object, is shared with other plugins, and must not be modified; pass a modified
-// copy to SetObjectIn. Conversions are cached until the object changes. It returns an error if the kind does
-// not have the version or if the conversion fails. A conversion by webhook may block until ctx ends.
+// ObjectIn returns the object in the given version of its kind, with the TypeMeta of this version, or nil if
+// a.Object is nil. The result may be a.Object. It is shared with other plugins and must not be modified; pass a
+// modified copy to SetObjectIn. Conversions are cached until the object changes. ObjectIn returns an error if
+// the kind does not have the version or if the conversion fails. A conversion by webhook may block until ctx
+// ends.
 func (a *Attributes) ObjectIn(ctx context.Context, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if a.Object == nil {
 		return nil, nil
@@ -50,8 +51,7 @@ func (a *Attributes) ObjectIn(ctx context.Context, gvk schema.GroupVersionKind) 
 	return a.objects.find(ctx, a.Resource, a.Object, gvk)
 }
 
-// OldIn returns the old object in a version of its kind, or nil if a.Old is nil. The rules of ObjectIn apply
-// to the result and the error.
+// OldIn is like ObjectIn for the old object. It returns nil if a.Old is nil.
 func (a *Attributes) OldIn(ctx context.Context, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if a.Old == nil {
 		return nil, nil
@@ -71,10 +71,9 @@ func (a *Attributes) SetObjectIn(ctx context.Context, gvk schema.GroupVersionKin
 	return nil
 }
 
-// Convert converts obj from the hub version of the kind of a resource to another version, and sets its
-// TypeMeta. The result may be obj itself; otherwise it shares no memory with obj. A conversion by webhook may
-// block until ctx ends. Convert returns an error if the kind does not have the version or if the conversion
-// fails.
+// Convert converts obj from the hub version of the resource's kind to the version gvk and sets its TypeMeta.
+// The result may be obj itself; otherwise it shares no memory with obj. A conversion by webhook may block until
+// ctx ends. Convert returns an error if the kind does not have the version or if the conversion fails.
 func Convert(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	hub := hubOf(r)
 	if gvk == hub.GVK {
@@ -98,7 +97,7 @@ func Convert(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk sche
 	return out, nil
 }
 
-// toHub converts obj from a version to the hub version. It takes ownership of obj.
+// toHub converts obj from the version gvk to the hub version. It takes ownership of obj.
 func toHub(ctx context.Context, r *rest.Resource, obj codec.Object, gvk schema.GroupVersionKind) (codec.Object, error) {
 	hub, v := hubOf(r), versionOf(r, gvk)
 	if v == nil {
@@ -120,8 +119,8 @@ func toHub(ctx context.Context, r *rest.Resource, obj codec.Object, gvk schema.G
 	return out, nil
 }
 
-// convertTo converts an object with the Convert function of the kind if it has one, otherwise with
-// convert. It takes ownership of obj.
+// convertTo converts an object with kind.Convert, or with the function convert if kind.Convert is nil. It takes
+// ownership of obj.
 func convertTo(ctx context.Context, kind *codec.Kind, obj codec.Object, to *codec.Version, convert func(codec.Object) (codec.Object, error)) (codec.Object, error) {
 	if kind == nil || kind.Convert == nil {
 		return convert(obj)
@@ -133,7 +132,7 @@ func convertTo(ctx context.Context, kind *codec.Kind, obj codec.Object, to *code
 	return out[0], nil
 }
 
-// hubOf returns the hub version of a resource. Kinds that are not stored have a single version.
+// hubOf returns the hub version of a resource. A kind that is not stored has only one version.
 func hubOf(r *rest.Resource) *codec.Version {
 	if r.Kind != nil {
 		return r.Kind.Hub
@@ -141,7 +140,7 @@ func hubOf(r *rest.Resource) *codec.Version {
 	return r.Version
 }
 
-// versionOf returns a version of the kind of a resource, or nil.
+// versionOf returns a version of the resource's kind, or nil if the kind does not have it.
 func versionOf(r *rest.Resource, gvk schema.GroupVersionKind) *codec.Version {
 	v := r.Version
 	if r.Kind != nil {
