@@ -25,19 +25,18 @@ type Config struct {
 	PodTolerationRestriction PodTolerationRestriction
 	ImagePolicyWebhook       ImagePolicyWebhook
 	ResourceQuota            ResourceQuota
-	// The two webhook plugins and the two policy plugins have the same kinds of configuration.
+	// Both webhook plugins have the same kind of configuration, and so do both policy plugins.
 	MutatingAdmissionWebhook, ValidatingAdmissionWebhook WebhookAdmission
 	MutatingAdmissionPolicy, ValidatingAdmissionPolicy   PolicyAdmission
 
 	configured []string
 }
 
-// Configured returns the names of the configured plugins, in the order of the file. The slice is
+// Configured returns the names of the plugins in the configuration file, in the order of the file. The slice is
 // shared and must not be modified.
 func (c *Config) Configured() []string { return c.configured }
 
-// HasManifests reports whether a webhook or policy plugin reads objects from a directory of
-// manifests.
+// HasManifests reports whether any webhook or policy plugin reads objects from a directory of manifests.
 func (c *Config) HasManifests() bool {
 	return c.MutatingAdmissionWebhook.StaticManifestsDir+c.ValidatingAdmissionWebhook.StaticManifestsDir+
 		c.MutatingAdmissionPolicy.StaticManifestsDir+c.ValidatingAdmissionPolicy.StaticManifestsDir != ""
@@ -94,7 +93,7 @@ type entry struct {
 	Configuration json.RawMessage `json:"configuration,omitempty"`
 }
 
-// readInto decodes the configuration of a plugin, which may be empty.
+// readInto decodes the configuration of a plugin into part. The configuration may be empty.
 func (e *entry) readInto(part pluginConfig, dir string) error {
 	if len(e.Configuration) > 0 && string(e.Configuration) != "null" {
 		return part.read(e.Configuration)
@@ -155,8 +154,8 @@ func (c *Config) read(data []byte, dir string) error {
 	return nil
 }
 
-// decode decodes a YAML document strictly. kinds lists the accepted types in the form "VERSION,
-// KIND"; error messages recommend the first one.
+// decode strictly decodes a YAML document. kinds lists the accepted types in the form "VERSION, KIND"; error
+// messages recommend the first one.
 func decode(data []byte, into any, kinds ...string) error {
 	var found metav1.TypeMeta
 	if err := yaml.Unmarshal(data, &found); err != nil {
@@ -168,7 +167,7 @@ func decode(data []byte, into any, kinds ...string) error {
 	return decodeFields(data, into)
 }
 
-// decodeFields decodes a YAML document without a kind strictly.
+// decodeFields strictly decodes a YAML document that has no kind.
 func decodeFields(data []byte, into any) error { return singleLine(yaml.UnmarshalStrict(data, into)) }
 
 // singleLine removes the line breaks from the message of an error.

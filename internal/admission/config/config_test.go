@@ -108,7 +108,8 @@ func TestReadEmptyPath(t *testing.T) {
 	}
 }
 
-// TestReadErrors checks that errors are one line with the names of the file and the plugin.
+// TestReadErrors checks that each error message is one line that contains the names of the file and of the
+// plugin.
 func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	security := func(text string) string {

@@ -11,17 +11,17 @@ type EventRateLimit struct {
 	Limits          []EventLimit `json:"limits"`
 }
 
-// EventLimit limits the rate of all events, or the rate of events with the same key.
+// EventLimit limits the rate of events that have the same key.
 type EventLimit struct {
 	Type EventLimitType `json:"type"`
-	// QPS is the maximum number of events per second, Burst the maximum burst.
+	// QPS is the maximum sustained number of events per second; Burst is the maximum size of a burst.
 	QPS   int32 `json:"qps"`
 	Burst int32 `json:"burst"`
 	// CacheSize is the maximum number of keys in the cache; 0 selects DefaultEventCacheSize.
 	CacheSize int32 `json:"cacheSize,omitempty"`
 }
 
-// EventLimitType specifies the key of an event.
+// EventLimitType specifies which attributes form the key of an event.
 type EventLimitType string
 
 // The types of limits.

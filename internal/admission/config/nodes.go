@@ -10,10 +10,10 @@ import (
 
 // PodNodeSelector is the configuration of PodNodeSelector.
 type PodNodeSelector struct {
-	// Default is the node selector of pods in namespaces without a node selector annotation.
+	// Default is the node selector for pods in namespaces that have no node selector annotation.
 	Default labels.Set
 	// Allowed maps the name of a namespace to the labels that the node selectors of its pods may contain.
-	// Namespaces without an entry have no restriction.
+	// Namespaces without an entry are not restricted.
 	Allowed map[string]labels.Set
 }
 
@@ -40,12 +40,12 @@ func (c *PodNodeSelector) read(data []byte) error {
 	return nil
 }
 
-// PodTolerationRestriction is the configuration of PodTolerationRestriction. It applies to
-// namespaces without the corresponding annotations.
+// PodTolerationRestriction is the configuration of PodTolerationRestriction. It applies to namespaces that do
+// not have the corresponding annotations.
 type PodTolerationRestriction struct {
 	metav1.TypeMeta `json:",inline"`
-	// Default is added to pods. Whitelist contains the permitted tolerations; an empty list permits
-	// all.
+	// Default contains the tolerations that are added to pods. Whitelist contains the permitted tolerations; an
+	// empty list permits all.
 	Default   []corev1.Toleration `json:"default,omitempty"`
 	Whitelist []corev1.Toleration `json:"whitelist,omitempty"`
 }

@@ -38,7 +38,7 @@ type podSecurityFile struct {
 	Exemptions Exemptions `json:"exemptions"`
 }
 
-// podSecurityKinds returns the accepted types of the configuration. All versions have the same fields.
+// podSecurityKinds returns the accepted types of the configuration. The fields are the same in all versions.
 func podSecurityKinds(versions ...string) []string {
 	for i, version := range versions {
 		versions[i] = "pod-security.admission.config.k8s.io/" + version + ", PodSecurityConfiguration"

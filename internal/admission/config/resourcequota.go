@@ -9,7 +9,7 @@ import (
 // ResourceQuota is the configuration of ResourceQuota.
 type ResourceQuota struct {
 	metav1.TypeMeta `json:",inline"`
-	// LimitedResources are resources that can only be consumed if a quota covers them.
+	// LimitedResources selects resources that can only be consumed if a quota covers them.
 	LimitedResources []LimitedResource `json:"limitedResources"`
 }
 
@@ -17,8 +17,8 @@ type ResourceQuota struct {
 type LimitedResource struct {
 	APIGroup string `json:"apiGroup,omitempty"`
 	Resource string `json:"resource"`
-	// MatchContains selects the quota resources that require a quota by substrings of their names, such as
-	// "requests.cpu".
+	// MatchContains selects the quota resources that require a quota. Each element is a substring of their
+	// names, such as "requests.cpu".
 	MatchContains []string `json:"matchContains,omitempty"`
 	// MatchScopes are the scopes of objects that require a quota.
 	MatchScopes []corev1.ScopedResourceSelectorRequirement `json:"matchScopes,omitempty"`

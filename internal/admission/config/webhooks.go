@@ -18,10 +18,10 @@ import (
 // ValidatingAdmissionWebhook.
 type WebhookAdmission struct {
 	metav1.TypeMeta `json:",inline"`
-	// KubeConfigFile is the path of a kubeconfig with the credentials for webhooks by host; "" means no
-	// credentials.
+	// KubeConfigFile is the path of a kubeconfig that contains the credentials for webhooks, by host; "" means
+	// no credentials.
 	KubeConfigFile string `json:"kubeConfigFile"`
-	// StaticManifestsDir is a directory of webhook configurations; "" disables it.
+	// StaticManifestsDir is a directory with manifests of webhook configurations; "" means none.
 	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
 }
 
@@ -43,11 +43,12 @@ func (c *WebhookAdmission) read(data []byte) error {
 // ValidatingAdmissionPolicy.
 type PolicyAdmission struct {
 	metav1.TypeMeta `json:",inline"`
-	// StaticManifestsDir is a directory of policies and bindings; "" disables it.
+	// StaticManifestsDir is a directory with manifests of policies and bindings; "" means none.
 	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
 }
 
-// policyPluginConfig decodes a PolicyAdmission. Its kind is the plugin's name followed by "Configuration".
+// policyPluginConfig decodes a PolicyAdmission. The kind of the document is the plugin's name followed by
+// "Configuration".
 type policyPluginConfig struct {
 	*PolicyAdmission
 	plugin string
@@ -64,7 +65,7 @@ func (p policyPluginConfig) read(data []byte) error {
 	return validateManifestsDir(p.StaticManifestsDir)
 }
 
-// validateManifestsDir returns an error if dir is neither empty nor the absolute path of a directory.
+// validateManifestsDir returns an error unless dir is empty or the absolute path of a directory.
 func validateManifestsDir(dir string) error {
 	if dir == "" {
 		return nil
@@ -85,7 +86,7 @@ func validateManifestsDir(dir string) error {
 
 // ImagePolicyWebhook is the configuration of ImagePolicyWebhook.
 type ImagePolicyWebhook struct {
-	// Client calls the webhook at URL with the credentials of the kubeconfig.
+	// Client calls the webhook at URL with the credentials from the kubeconfig.
 	Client *http.Client
 	URL    string
 	// AllowTTL and DenyTTL are the cache lifetimes of responses; 0 disables the cache.
