@@ -1,5 +1,5 @@
-// Package manifest reads admission configuration from files: objects that are in effect from the
-// start of the server and cannot be changed with the API. The plugins interpret the objects.
+// Package manifest reads admission configuration from files. The configuration is in effect from the start of
+// the server and cannot be changed through the API. The plugins interpret the objects.
 package manifest
 
 import (
@@ -22,8 +22,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Suffix is the required suffix of the names of objects in manifest files. Objects of the API must
-// not have it.
+// Suffix is the required suffix of the names of objects in manifest files. The names of objects that are
+// created through the API must not end with it.
 const Suffix = ".static.k8s.io"
 
 // maxFile is the maximum size of a file, in bytes.
@@ -32,17 +32,17 @@ const maxFile = 16 << 20
 // Dir is a directory of manifest files with objects of some kinds.
 type Dir struct {
 	Path string
-	// Versions are the permitted kinds of objects.
+	// Versions are the permitted kinds of objects, in their permitted versions.
 	Versions []*codec.Version
 	// Check validates an object. It must not modify the object except to set defaults.
 	Check func(codec.Object) error
-	// CheckAll validates all objects together; nil performs no check.
+	// CheckAll validates all objects together; nil disables this validation.
 	CheckAll func([]codec.Object) error
 }
 
-// Read returns the objects of the directory's .yaml, .yml and .json files, sorted by object name, and a hash
-// of the files, or "" if all files are empty or there are none. Any error discards all objects, because a
-// part of the configuration would admit requests that the rest rejects.
+// Read returns the objects in the directory's .yaml, .yml and .json files, sorted by object name, and a hash of
+// the files. The hash is "" if there are no files or if all of them are empty. Any error discards all objects,
+// because a part of the configuration would admit requests that the rest rejects.
 func (d *Dir) Read() (objects []codec.Object, hash string, err error) {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
@@ -112,11 +112,11 @@ func readFile(path string) ([]byte, error) {
 	return content, nil
 }
 
-// objectKey is a unique combination of kind and name.
+// objectKey identifies an object by kind and name.
 type objectKey struct{ kind, name string }
 
-// checkName returns an error if the name is invalid, or if a file (definedIn) already contains an object with
-// this name.
+// checkName returns an error if the name is invalid, or if definedIn is not empty. definedIn is the file that
+// already contains an object with this name.
 func checkName(name, definedIn string) error {
 	switch {
 	case name == "":
@@ -159,7 +159,7 @@ func (d *Dir) objects(content []byte) ([]codec.Object, error) {
 	}
 }
 
-// document returns the object of a document, or the objects of a list.
+// document returns the object in a YAML document, or the items if the document is a list.
 func (d *Dir) document(text []byte) ([]codec.Object, error) {
 	var list struct {
 		Kind  string            `json:"kind"`
