@@ -4,9 +4,9 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// IsConfiguration reports whether a request is for admission configuration: webhook configurations, policies
-// and bindings. Stored configuration must not apply to such a request, because otherwise nobody could correct
-// an invalid configuration.
+// IsConfiguration reports whether a request is for admission configuration, that is, for a webhook
+// configuration, a policy or a binding. Stored configuration must not apply to such a request, because
+// otherwise nobody could correct an invalid configuration.
 func IsConfiguration(r *admission.Request) bool {
 	kind := r.Kind()
 	if kind.Group != "admissionregistration.k8s.io" {
@@ -20,8 +20,7 @@ func IsConfiguration(r *admission.Request) bool {
 	return false
 }
 
-// IsReview reports whether a request is for a review of authentication or authorization, which is
-// not stored.
+// IsReview reports whether a request is for an authentication or authorization review. Reviews are not stored.
 func IsReview(r *admission.Request) bool {
 	switch r.Resource.Name {
 	case "selfsubjectreviews", "tokenreviews":

@@ -12,29 +12,28 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Matchable is an item with a Matcher: a webhook or a policy.
+// Matchable is an item with a Matcher, such as a webhook or a policy.
 type Matchable interface {
 	Matcher() *Matcher
 }
 
-// Index finds the items whose rules may match a request. The first request for an operation on a
-// resource evaluates the rules of all items; the result is cached. It is safe for concurrent use.
+// Index finds the items whose rules may match a request. The first request for an operation on a resource
+// evaluates the rules of all items and caches the result. Index is safe for concurrent use.
 type Index[T Matchable] struct {
 	all   []T
 	cache atomic.Pointer[map[cacheKey]candidates[T]]
 	mu    sync.Mutex
 }
 
-// cacheKey is a resource and an operation.
 type cacheKey struct {
 	operation   admission.Operation
 	resource    schema.GroupVersionResource
 	subresource string
 }
 
-// candidates are the items that may match the requests of a cache key. They are valid while
-// resource is the served resource. The pointer is weak, because the resource of a custom resource holds its
-// compiled schemas, which are dropped when they are not in use.
+// candidates are the items that may match the requests of a cache key. They are valid while resource is the
+// resource that is served. The pointer is weak, because the rest.Resource of a custom resource refers to
+// compiled schemas, which must be garbage-collected when they are no longer used.
 type candidates[T any] struct {
 	resource weak.Pointer[rest.Resource]
 	items    []T
@@ -64,8 +63,8 @@ func (x *Index[T]) Candidates(r *admission.Request) []T {
 	return x.add(key, r)
 }
 
-// add computes and caches the candidates. A change of a custom resource's versions, which affects
-// equivalence, creates another rest.Resource and thereby invalidates the entry.
+// add computes and caches the candidates. If the versions of a custom resource change, which affects
+// equivalence, a new rest.Resource is created, and the cache entry becomes invalid.
 func (x *Index[T]) add(key cacheKey, r *admission.Request) []T {
 	var list []T
 	for _, item := range x.all {

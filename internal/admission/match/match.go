@@ -1,5 +1,5 @@
-// Package match matches requests by rules, match policy, and selectors of namespaces and objects,
-// for webhooks and admission policies.
+// Package match matches requests against the rules, the match policy and the namespace and object selectors of
+// webhooks and admission policies.
 package match
 
 import (
@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Matcher matches requests by the rules and selectors of a webhook, policy or binding. It is
-// immutable and safe for concurrent use.
+// Matcher matches requests against the rules and selectors of a webhook, policy or binding. It is immutable and
+// safe for concurrent use.
 type Matcher struct {
 	rules, excludes []rule
 	equivalent      bool
@@ -28,8 +28,8 @@ type Matcher struct {
 	err error
 }
 
-// New returns the Matcher of resources, which it retains. A nil argument and an empty list of rules
-// match all requests. An invalid selector is reported by Match.
+// New returns a Matcher for resources, which it retains. A nil argument matches all requests, and so does an
+// empty list of rules. Match returns the error of an invalid selector.
 func New(resources *admissionregistrationv1.MatchResources) *Matcher {
 	if resources == nil {
 		return &Matcher{}
@@ -60,10 +60,10 @@ func (m *Matcher) selector(s *metav1.LabelSelector) labels.Selector {
 	return selector
 }
 
-// Match returns the resource that the rules match, or nil if the request does not match. It is the requested
-// resource or, with the match policy Equivalent, an equivalent resource; the caller converts the object to
-// the version of this resource. The error is an API error for an unreadable namespace or an invalid selector.
-// Match may read the namespace of the request and block until ctx ends.
+// Match returns the resource that the rules match, or nil if the request does not match. The result is the
+// requested resource or, with the match policy Equivalent, possibly an equivalent resource; the caller must
+// then convert the object to the version of the result. The error is an API error, for an unreadable namespace
+// or an invalid selector. Match may read the namespace of the request and block until ctx ends.
 func (m *Matcher) Match(ctx context.Context, s *Subject) (*rest.Resource, error) {
 	inNamespace, err := m.matchNamespace(ctx, s)
 	if err == nil && (!inNamespace || !m.matchObject(s)) {
@@ -85,7 +85,7 @@ func (m *Matcher) Match(ctx context.Context, s *Subject) (*rest.Resource, error)
 	return nil, err
 }
 
-// find returns the resource that matches one of the rules, or nil.
+// find returns the requested or equivalent resource that one of the rules matches, or nil.
 func (m *Matcher) find(rules []rule, r *admission.Request) *rest.Resource {
 	if slices.ContainsFunc(rules, func(rule rule) bool { return rule.matches(r, r.Resource) }) {
 		return r.Resource
@@ -115,8 +115,8 @@ func (m *Matcher) mayMatch(r *admission.Request) bool {
 	return matches(r.Resource) || m.equivalent && slices.ContainsFunc(r.Equivalents(), matches)
 }
 
-// matchNamespace reports whether the namespace of a request is selected. Requests without a namespace always
-// match, except requests for Namespaces.
+// matchNamespace reports whether the namespace selector matches the namespace of a request. Requests without a
+// namespace always match, except requests for Namespaces.
 func (m *Matcher) matchNamespace(ctx context.Context, s *Subject) (bool, error) {
 	if m.namespaces == nil || s.Request.Namespace == "" && !isNamespaces(s.Resource) {
 		return true, nil
@@ -128,7 +128,7 @@ func (m *Matcher) matchNamespace(ctx context.Context, s *Subject) (bool, error) 
 	return m.namespaces.Matches(labels.Set(set)), nil
 }
 
-// matchObject reports whether the selector matches the old or the new object.
+// matchObject reports whether the object selector matches the old or the new object.
 func (m *Matcher) matchObject(s *Subject) bool {
 	if m.objects == nil {
 		return true

@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// namespaces contains the labels of namespaces by name. The namespace "broken" cannot be read.
+// namespaces contains the labels of namespaces by name. Reading the namespace "broken" fails.
 type namespaces map[string]map[string]string
 
 func (n namespaces) Get(_ context.Context, name types.NamespacedName) (*corev1.Namespace, error) {
@@ -49,7 +49,7 @@ type (
 	labels = map[string]string
 )
 
-// rule returns a rule for creations and updates in all scopes; names are optional.
+// rule returns a rule for creates and updates in all scopes. Without names, it applies to objects of any name.
 func rule(group, version, resource string, names ...string) admissionregistrationv1.NamedRuleWithOperations {
 	return admissionregistrationv1.NamedRuleWithOperations{ResourceNames: names, RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
@@ -80,7 +80,7 @@ func TestRules(t *testing.T) {
 		"another version that is equivalent": {criteria: admissionregistrationv1.MatchResources{
 			ResourceRules: rules{rule("batch", "v1", "jobs"), rule("old", "v1", "deployments"), rule("apps", "v1beta1", "deployments")}, MatchPolicy: &equivalent,
 		}, want: "old/v1/deployments/"},
-		"as requested before what is equivalent": {criteria: admissionregistrationv1.MatchResources{
+		"requested before equivalent": {criteria: admissionregistrationv1.MatchResources{
 			ResourceRules: rules{rule("old", "v1", "deployments"), rule("apps", "v1", "deployments")}, MatchPolicy: &equivalent,
 		}, want: "apps/v1/deployments/"},
 		"equivalent, by all names": {criteria: admissionregistrationv1.MatchResources{ResourceRules: rules{rule("old", "*", "*")}, MatchPolicy: &equivalent}, want: "old/v1/deployments/"},
@@ -201,11 +201,11 @@ func TestExempt(t *testing.T) {
 	policies := resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "status")
 	policies.Version.GVK.Kind = "ValidatingAdmissionPolicy"
 	if !match.IsConfiguration(&admission.Request{Resource: policies}) || match.IsConfiguration(&admission.Request{Resource: resource("admissionregistration.k8s.io", "v1", "others", "")}) {
-		t.Error("configurations")
+		t.Error("IsConfiguration returned a wrong result")
 	}
 	if !match.IsReview(&admission.Request{Resource: resource("authentication.k8s.io", "v1", "tokenreviews", "")}) ||
 		match.IsReview(&admission.Request{Resource: resource("example.com", "v1", "tokenreviews", "")}) {
-		t.Error("reviews")
+		t.Error("IsReview returned a wrong result")
 	}
 }
 
@@ -247,14 +247,14 @@ func TestIndex(t *testing.T) {
 	expect(&admission.Request{Operation: admission.Create, Resource: resource("example.com", "v1", "widgets", ""), EquivalentsOf: more}, "every next ")
 }
 
-// TestIndexMemory checks that an index does not keep a resource in memory, which holds the schemas of a custom
-// resource.
+// TestIndexMemory checks that an index does not keep a resource in memory. A resource can refer to the schemas
+// of a custom resource.
 func TestIndexMemory(t *testing.T) {
 	t.Parallel()
 	x := match.NewIndex([]named{{"every", match.New(nil)}})
 	served := resource("example.com", "v1", "widgets", "")
 	if len(x.Candidates(&admission.Request{Operation: admission.Create, Resource: served})) != 1 {
-		t.Error("there is no candidate")
+		t.Error("want one candidate")
 	}
 	held := weak.Make(served)
 	runtime.GC()

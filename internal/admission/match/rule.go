@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// rule is a rule of a configuration with its scope.
+// rule is a rule of a configuration and its scope, which is AllScopes by default.
 type rule struct {
 	*admissionregistrationv1.NamedRuleWithOperations
 	scope admissionregistrationv1.ScopeType
@@ -45,8 +45,8 @@ func contains[T ~string](list []T, value T) bool {
 	return slices.Contains(list, value) || slices.Contains(list, "*")
 }
 
-// matchesName reports whether the resource name of a rule matches a resource. Examples are "pods",
-// "pods/status", "*/scale" and "pods/*". "*" matches all resources without subresources.
+// matchesName reports whether the resource name in a rule matches a resource. Examples of names are "pods",
+// "pods/status", "*/scale" and "pods/*". "*" matches all resources, but no subresources.
 func matchesName(resource *rest.Resource, name string) bool {
 	name, subresource, _ := strings.Cut(name, "/")
 	return (name == "*" || name == resource.Name) && (subresource == "*" || subresource == resource.Subresource)

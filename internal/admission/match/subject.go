@@ -18,8 +18,8 @@ type Namespaces interface {
 	Get(ctx context.Context, name types.NamespacedName) (*corev1.Namespace, error)
 }
 
-// Subject is a request in an admission pass, with its lazily loaded namespace. Like Attributes, it
-// is not safe for concurrent use.
+// Subject is a request in an admission pass, with its namespace, which is read when it is first needed. Like
+// Attributes, it is not safe for concurrent use.
 type Subject struct {
 	*admission.Attributes
 	Namespaces Namespaces
@@ -30,7 +30,7 @@ type Subject struct {
 	err       error
 }
 
-// Namespace returns the namespace of the request, or nil if the request has none. For a request for a
+// Namespace returns the namespace of the request, or nil if the request has none. If the request is for a
 // Namespace, it returns the stored Namespace. The result is shared and must not be modified. The error is an
 // API error: NotFound or InternalError. The first call reads the namespace and may block until ctx ends.
 func (s *Subject) Namespace(ctx context.Context) (*corev1.Namespace, error) {
