@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// AlwaysAdmit admits all requests. It exists for compatibility with flags of kube-apiserver.
+// AlwaysAdmit admits all requests. It exists because kube-apiserver's flags can list it.
 type AlwaysAdmit struct{}
 
 func alwaysAdmitPlugin() Registration {
@@ -23,7 +23,7 @@ func (AlwaysAdmit) Name() string { return "AlwaysAdmit" }
 // Handles implements admission.Plugin.
 func (AlwaysAdmit) Handles(admission.Operation) bool { return false }
 
-// AlwaysDeny rejects all requests that admission processes.
+// AlwaysDeny rejects every request that the admission chain processes.
 type AlwaysDeny struct{}
 
 var (

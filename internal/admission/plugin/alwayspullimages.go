@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// AlwaysPullImages sets the image pull policy Always, so that the registry authorizes each pod. Without
-// it, a pod can use private images that are present on its node.
+// AlwaysPullImages sets the image pull policy to Always, so that the registry authorizes each pod. Without the
+// plugin, a pod can use private images that are already present on its node.
 type AlwaysPullImages struct{ onCreateOrUpdate }
 
 var (
@@ -54,7 +54,7 @@ func (AlwaysPullImages) Validate(_ context.Context, a *admission.Attributes) err
 	return err
 }
 
-// podWithNewImages returns the pod of a request that adds or changes an image, or nil.
+// podWithNewImages returns the pod if the request adds or changes an image, otherwise nil.
 func podWithNewImages(a *admission.Attributes) *corev1.Pod {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	old := oldOf[corev1.Pod](a)

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission/plugin"
 )
 
-// boundNodes returns a Linux node with two cores, the same node with another operating system, and
-// a node with declared features.
+// boundNodes returns a Linux node with two cores, a Windows node with two cores, and a node with declared
+// features.
 func boundNodes() stored[*corev1.Node] {
 	node := func(name, os string, features ...string) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/os": os}},

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// CertificateApproval rejects the approval and denial of certificate requests without permission for
-// their signer.
+// CertificateApproval rejects the approval or denial of a certificate request if the user does not have
+// permission for its signer.
 type CertificateApproval struct {
 	onUpdate
 	Authorizer authorizer.Authorizer
@@ -30,8 +30,8 @@ func certificateApprovalPlugin() Registration {
 // Name implements admission.Plugin.
 func (CertificateApproval) Name() string { return "CertificateApproval" }
 
-// Validate implements admission.Validator. It checks the permission for the signer of the stored
-// request.
+// Validate implements admission.Validator. It checks the permission for the signer of the stored request, not
+// of the updated one.
 func (p CertificateApproval) Validate(ctx context.Context, a *admission.Attributes) error {
 	old := oldOf[certificatesv1.CertificateSigningRequest](a)
 	if old == nil || !isFor(a, certificatesv1.GroupName, "certificatesigningrequests", "approval") {

@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// rights allows the listed actions, such as "sign example.com/s".
+// rights allows the listed actions of the user joe, such as "sign example.com/s".
 type rights []string
 
 func (r rights) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -39,7 +39,7 @@ func csr(change func(*certificatesv1.CertificateSigningRequest)) *certificatesv1
 	return c
 }
 
-// byJoe sets a user without groups.
+// byJoe sets the user to joe, who belongs to no groups.
 func byJoe(a *admission.Attributes) *admission.Attributes {
 	a.User = &request.User{Name: "joe"}
 	return a
@@ -99,7 +99,7 @@ func TestCertificateSubjectRestriction(t *testing.T) {
 	}
 }
 
-// newCSR returns a PEM-encoded certificate request for groups.
+// newCSR returns a PEM-encoded certificate request whose subject belongs to the given groups.
 func newCSR(t *testing.T, groups ...string) string {
 	t.Helper()
 	return certificateRequest(t, pkix.Name{Organization: groups})

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// CertificateSigning rejects issued certificates and failure conditions without permission for the
-// signer of the request.
+// CertificateSigning rejects changes to the certificate or the conditions of a certificate request if the user
+// does not have permission for its signer.
 type CertificateSigning struct {
 	onUpdate
 	Authorizer authorizer.Authorizer
@@ -32,8 +32,8 @@ func certificateSigningPlugin() Registration {
 // Name implements admission.Plugin.
 func (CertificateSigning) Name() string { return "CertificateSigning" }
 
-// Validate implements admission.Validator. It checks the permission for the signer of the stored
-// request.
+// Validate implements admission.Validator. It checks the permission for the signer of the stored request, not
+// of the updated one.
 func (p CertificateSigning) Validate(ctx context.Context, a *admission.Attributes) error {
 	if !isFor(a, certificatesv1.GroupName, "certificatesigningrequests", "status") {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// CertificateSubjectRestriction rejects requests for client certificates of the group
+// CertificateSubjectRestriction rejects requests for client certificates whose subject belongs to the group
 // system:masters.
 type CertificateSubjectRestriction struct{ onCreate }
 

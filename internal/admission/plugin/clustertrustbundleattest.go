@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// ClusterTrustBundleAttest rejects writes of trust bundles without permission for their signer.
+// ClusterTrustBundleAttest rejects a write of a trust bundle if the user does not have permission for its
+// signer.
 type ClusterTrustBundleAttest struct {
 	onCreateOrUpdate
 	Authorizer authorizer.Authorizer
@@ -30,8 +31,8 @@ func clusterTrustBundleAttestPlugin() Registration {
 // Name implements admission.Plugin.
 func (ClusterTrustBundleAttest) Name() string { return "ClusterTrustBundleAttest" }
 
-// Validate implements admission.Validator. Updates that do not change the trust, such as updates by
-// the garbage collector or a storage migration, require no permission.
+// Validate implements admission.Validator. Updates that change only owner references, finalizers or managed
+// fields, such as updates by the garbage collector, require no permission.
 func (p ClusterTrustBundleAttest) Validate(ctx context.Context, a *admission.Attributes) error {
 	bundle := objectOf[certificatesv1.ClusterTrustBundle](a, certificatesv1.GroupName, "clustertrustbundles")
 	if bundle == nil || bundle.Spec.SignerName == "" || sameTrust(bundle, oldOf[certificatesv1.ClusterTrustBundle](a)) {
@@ -43,7 +44,8 @@ func (p ClusterTrustBundleAttest) Validate(ctx context.Context, a *admission.Att
 	return nil
 }
 
-// sameTrust reports whether two bundles are equal except for owners, finalizers and managed fields.
+// sameTrust reports whether two bundles are equal except for owners, finalizers and managed fields. It returns
+// false if old is nil.
 func sameTrust(bundle, old *certificatesv1.ClusterTrustBundle) bool {
 	if old == nil {
 		return false

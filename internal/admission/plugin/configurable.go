@@ -5,8 +5,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// This file registers the plugins that packages admission/policies and admission/webhooks implement.
-// Objects of the API configure them.
+// This file registers the plugins that packages admission/policies and admission/webhooks implement. These
+// plugins are configured with API objects.
 
 func mutatingAdmissionPolicyPlugin() Registration {
 	return Registration{

@@ -8,8 +8,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// newestDefault returns the default class. If several classes are marked as default, it returns the newest
-// class or, with equal times, the first class by name. ok is false if there is no default class.
+// newestDefault returns the default class. If several classes are marked as default, it returns the newest one.
+// If their creation times are equal, it returns the first one by name. ok is false if there is no default
+// class.
 func newestDefault[T metav1.Object](ctx context.Context, classes Lister[T], isDefault func(annotations map[string]string) bool) (newest T, ok bool, err error) {
 	for class, err := range classes.List(ctx, "", rest.ListOptions{}) {
 		if err != nil {
@@ -22,7 +23,8 @@ func newestDefault[T metav1.Object](ctx context.Context, classes Lister[T], isDe
 	return newest, ok, nil
 }
 
-// precedes reports whether a is newer than b or, with equal times, before b by name.
+// precedes reports whether a is newer than b. If their creation times are equal, it reports whether the name of
+// a sorts before the name of b.
 func precedes(a, b metav1.Object) bool {
 	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 	if at.Equal(&bt) {

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission/plugin"
 )
 
-// classMeta returns the metadata of a class with an age in seconds and an annotation.
+// classMeta returns the metadata of a class with the given age, in seconds, and one annotation.
 func classMeta(name string, age int, annotation, value string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1000000-int64(age), 0)),

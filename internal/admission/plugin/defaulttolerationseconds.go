@@ -8,12 +8,11 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// tolerationSeconds is the default duration for which pods tolerate a node that is not ready or
-// unreachable, in seconds.
+// tolerationSeconds is the default number of seconds for which pods tolerate a node that is not ready or
+// unreachable.
 const tolerationSeconds = 300
 
-// DefaultTolerationSeconds adds tolerations for nodes that are not ready or unreachable to pods that do not
-// have these tolerations.
+// DefaultTolerationSeconds adds tolerations for nodes that are not ready or unreachable to pods that lack them.
 type DefaultTolerationSeconds struct {
 	onCreateOrUpdate
 	// NotReady and Unreachable are the durations of the tolerations, in seconds; nil selects 300.
@@ -58,8 +57,8 @@ func (p DefaultTolerationSeconds) Mutate(_ context.Context, a *admission.Attribu
 	return nil
 }
 
-// toleratesNoExecute reports whether a toleration matches the key and the effect NoExecute of a taint. As in
-// kube-apiserver, it ignores operators and values.
+// toleratesNoExecute reports whether one of the tolerations matches a taint with the given key and the effect
+// NoExecute. As in kube-apiserver, it ignores operators and values.
 func toleratesNoExecute(tolerations []corev1.Toleration, taint string) bool {
 	for i := range tolerations {
 		t := &tolerations[i]

@@ -32,8 +32,8 @@ func TestDefaultTolerationSeconds(t *testing.T) {
 	}
 }
 
-// TestDefaultTolerationSecondsElsewhere checks that the status of pods and other kinds are not
-// modified.
+// TestDefaultTolerationSecondsElsewhere checks that the plugin does not modify a pod on the status subresource,
+// nor objects of other groups.
 func TestDefaultTolerationSecondsElsewhere(t *testing.T) {
 	t.Parallel()
 	pod := podNamed("x")
@@ -44,7 +44,7 @@ func TestDefaultTolerationSecondsElsewhere(t *testing.T) {
 	}
 }
 
-// TestTolerationSecondsOfFlags checks that the value 0 of a flag is not replaced by the default.
+// TestTolerationSecondsOfFlags checks that a flag value of 0 is not replaced with the default.
 func TestTolerationSecondsOfFlags(t *testing.T) {
 	t.Parallel()
 	pod := podNamed("x")

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// DenyServiceExternalIPs rejects new external addresses of a service.
+// DenyServiceExternalIPs rejects external IP addresses that a service does not already have.
 type DenyServiceExternalIPs struct{ onCreateOrUpdate }
 
 var _ admission.Validator = DenyServiceExternalIPs{}

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission/config"
 )
 
-// EventRateLimit limits the rate of written events: in total, per namespace, per user, or per source
+// EventRateLimit limits the rate at which events are written: in total, per namespace, per user, or per source
 // and object.
 type EventRateLimit struct {
 	onCreateOrUpdate
@@ -32,7 +32,7 @@ func eventRateLimitPlugin() Registration {
 	}
 }
 
-// NewEventRateLimit returns the plugin with the limits of the configuration and full token buckets.
+// NewEventRateLimit returns the plugin with the configured limits. All token buckets are full at first.
 func NewEventRateLimit(c config.EventRateLimit) EventRateLimit {
 	var p EventRateLimit
 	for _, limit := range c.Limits {
@@ -44,8 +44,8 @@ func NewEventRateLimit(c config.EventRateLimit) EventRateLimit {
 // Name implements admission.Plugin.
 func (EventRateLimit) Name() string { return "EventRateLimit" }
 
-// Validate implements admission.Validator. Each event is counted by all limits; the error is the
-// error of the last exceeded limit. As in kube-apiserver, events of events.k8s.io are not limited.
+// Validate implements admission.Validator. Each event counts toward all limits; if several are exceeded,
+// Validate returns the error of the last one. As in kube-apiserver, events of events.k8s.io are not limited.
 func (p EventRateLimit) Validate(_ context.Context, a *admission.Attributes) error {
 	event := objectOf[corev1.Event](a, "", "events")
 	if event == nil {
@@ -60,8 +60,8 @@ func (p EventRateLimit) Validate(_ context.Context, a *admission.Attributes) err
 	return err
 }
 
-// eventLimit limits the rate of events per key with token buckets. If the cache is full, the least
-// recently used bucket is evicted. It is safe for concurrent use.
+// eventLimit limits the rate of events per key with token buckets. If the cache is full, it evicts the least
+// recently used bucket. It is safe for concurrent use.
 type eventLimit struct {
 	config config.EventLimit
 	mu     struct {
@@ -70,7 +70,7 @@ type eventLimit struct {
 	}
 }
 
-// eventBucket is the token bucket of a key. tokens is the number of tokens at the time at.
+// eventBucket is the token bucket of a key. at is the time when tokens was last updated.
 type eventBucket struct {
 	tokens float64
 	at     time.Time
@@ -102,7 +102,7 @@ func (l *eventLimit) keyOf(a *admission.Attributes, event *corev1.Event) string 
 	return ""
 }
 
-// take removes a token from the bucket of a key, and reports whether the bucket contained one.
+// take removes a token from the bucket of a key. It reports whether the bucket contained a token.
 func (l *eventLimit) take(key string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// eventOf returns a request that creates an event for an object.
+// eventOf returns a request by a user that creates an event about an object.
 func eventOf(namespace, user, object string) *admission.Attributes {
 	a := creating(resource("", "events", ""), &corev1.Event{InvolvedObject: corev1.ObjectReference{Name: object}, Source: corev1.EventSource{Component: "k"}})
 	a.Namespace, a.User = namespace, &request.User{Name: user}
@@ -27,7 +27,7 @@ func limited(limits ...config.EventLimit) plugin.EventRateLimit {
 	return plugin.NewEventRateLimit(config.EventRateLimit{Limits: limits})
 }
 
-// TestEventRateLimit checks that each key has its own burst and is refilled over time.
+// TestEventRateLimit checks that each key has its own bucket, and that buckets are refilled over time.
 func TestEventRateLimit(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -64,7 +64,7 @@ func TestEventRateLimit(t *testing.T) {
 					}
 				}
 				if passed != 2 {
-					t.Errorf("%d pass after a second", passed)
+					t.Errorf("%d events were admitted after a second", passed)
 				}
 			})
 		})

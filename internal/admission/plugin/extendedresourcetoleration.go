@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// ExtendedResourceToleration adds tolerations for nodes reserved for the extended resources that a
-// pod requests.
+// ExtendedResourceToleration adds tolerations to pods that request extended resources, so that they can run on
+// nodes that are reserved for these resources.
 type ExtendedResourceToleration struct{ onCreateOrUpdate }
 
 var _ admission.Mutator = ExtendedResourceToleration{}

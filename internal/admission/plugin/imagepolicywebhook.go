@@ -20,15 +20,15 @@ import (
 // imagePolicyAudit is the prefix of the audit annotations of ImagePolicyWebhook.
 const imagePolicyAudit = "imagepolicywebhook.image-policy.k8s.io/"
 
-// Limits of ImagePolicyWebhook: the maximum number of cached responses, and the timeout of a review,
+// maxCachedReviews is the maximum number of cached responses. imageReviewTimeout is the timeout of a review,
 // including retries.
 const (
 	maxCachedReviews   = 1024
 	imageReviewTimeout = 30 * time.Second
 )
 
-// ImagePolicyWebhook sends the images of a pod to a webhook in an ImageReview, which allows or
-// denies the pod.
+// ImagePolicyWebhook sends the images of a pod to a webhook in an ImageReview. The webhook allows or denies the
+// pod.
 type ImagePolicyWebhook struct {
 	onCreateOrUpdate
 	config  config.ImagePolicyWebhook
@@ -77,8 +77,7 @@ type cachedReview struct {
 	until  time.Time
 }
 
-// NewImagePolicyWebhook returns a plugin with an empty cache. The client of the configuration must
-// be set.
+// NewImagePolicyWebhook returns a plugin with an empty cache. c.Client must not be nil.
 func NewImagePolicyWebhook(c config.ImagePolicyWebhook) ImagePolicyWebhook {
 	return ImagePolicyWebhook{
 		config: c, reviews: lru.New(maxCachedReviews),
@@ -115,7 +114,7 @@ func (p ImagePolicyWebhook) Validate(ctx context.Context, a *admission.Attribute
 	return reject(a, errors.New("one or more images rejected by webhook backend"))
 }
 
-// reviewOf returns the request for a pod.
+// reviewOf returns the request to the webhook for a pod.
 func reviewOf(a *admission.Attributes, pod *corev1.Pod) *imageReviewSpec {
 	spec := &imageReviewSpec{Namespace: a.Namespace}
 	add := func(image string) {
@@ -170,8 +169,7 @@ func (p ImagePolicyWebhook) review(ctx context.Context, spec *imageReviewSpec) (
 	return status, nil
 }
 
-// send calls the webhook and retries after temporary errors. Errors start with the text of
-// kube-apiserver.
+// send calls the webhook and retries after temporary errors. Error messages start like those of kube-apiserver.
 func (p ImagePolicyWebhook) send(ctx context.Context, spec *imageReviewSpec) (*imageReviewStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, imageReviewTimeout)
 	defer cancel()

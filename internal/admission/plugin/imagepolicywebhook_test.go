@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission/plugin"
 )
 
-// imageWebhook is a webhook that counts requests and records the last one.
+// imageWebhook is a webhook that counts its requests and records the last one.
 type imageWebhook struct {
 	*httptest.Server
 	asked atomic.Int32
@@ -47,7 +47,7 @@ func (h *imageWebhook) plugin(change ...func(*config.ImagePolicyWebhook)) plugin
 	return plugin.NewImagePolicyWebhook(c)
 }
 
-// byName denies images by their name.
+// byName denies the images named "denied" and "silent".
 func byName(w http.ResponseWriter, review *imagepolicyv1alpha1.ImageReview) {
 	status := &review.Status
 	status.Allowed, status.AuditAnnotations = true, map[string]string{"seen": "yes"}
@@ -102,7 +102,7 @@ func TestImagePolicyWebhook(t *testing.T) {
 	}
 }
 
-// TestImagePolicyWebhookFails checks that an unavailable webhook is retried, that the configuration
+// TestImagePolicyWebhookFails checks that requests to an unavailable webhook are retried, that defaultAllow
 // then determines the result, and that this result is not cached.
 func TestImagePolicyWebhookFails(t *testing.T) {
 	t.Parallel()

@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// bounds is an item of a limit range with the resources to check.
+// bounds is an item of a limit range, with the requests and limits to check against it.
 type bounds struct {
 	item             *corev1.LimitRangeItem
 	requests, limits corev1.ResourceList
 }
 
-// check returns the violations, sorted by resource name.
+// check returns the violations of minimums, maximums and ratios, in this order, each sorted by resource name.
 func (b bounds) check() []error {
 	var errs []error
 	for _, name := range sortedNames(b.item.Min) {
@@ -28,7 +28,7 @@ func (b bounds) check() []error {
 	return errs
 }
 
-// checkRequests is like check, for objects without limits, such as claims. It checks only the requests.
+// checkRequests is like check, but for objects without limits, such as claims. It checks only the requests.
 func (b bounds) checkRequests() []error {
 	var errs []error
 	for _, name := range sortedNames(b.item.Min) {
@@ -100,8 +100,8 @@ func (b bounds) checkRatio(name corev1.ResourceName, most resource.Quantity) err
 	return nil
 }
 
-// ratioOf returns the quotient of two quantities. If both are integers in units of 1/1000, it divides
-// in this unit, so that the quotient of exact multiples is exact.
+// ratioOf returns the quotient of two quantities. If both are small enough, it divides their values in
+// thousandths, so that the quotient of exact multiples is exact.
 func ratioOf(limit, request resource.Quantity) float64 {
 	if limit.Value() <= resource.MaxMilliValue && request.Value() <= resource.MaxMilliValue {
 		return float64(limit.MilliValue()) / float64(request.MilliValue())

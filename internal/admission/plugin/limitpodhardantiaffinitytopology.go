@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// LimitPodHardAntiAffinityTopology rejects pods with required anti-affinity for a topology key other
-// than the host name.
+// LimitPodHardAntiAffinityTopology rejects pods whose required anti-affinity uses a topology key other than the
+// host name.
 type LimitPodHardAntiAffinityTopology struct{ onCreateOrUpdate }
 
 var _ admission.Validator = LimitPodHardAntiAffinityTopology{}

@@ -14,11 +14,11 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// limitRangerAnnotation lists the defaults applied to a pod.
+// limitRangerAnnotation lists the default values that were set in a pod.
 const limitRangerAnnotation = "kubernetes.io/limit-ranger"
 
-// LimitRanger applies the default requests and limits of the namespace's limit ranges to
-// containers, and rejects pods and claims outside their limits.
+// LimitRanger sets the default requests and limits of containers from the limit ranges of the namespace, and
+// rejects pods and claims outside these ranges.
 type LimitRanger struct {
 	onCreateOrUpdate
 	LimitRanges Lister[*corev1.LimitRange]
@@ -59,8 +59,8 @@ func (p LimitRanger) Mutate(ctx context.Context, a *admission.Attributes) error 
 	return nil
 }
 
-// Validate implements admission.Validator. It uses the limit ranges of the mutating pass, if
-// present, so that a pod is checked against the ranges from which it received its defaults.
+// Validate implements admission.Validator. If the mutating pass stored its limit ranges, Validate uses them, so
+// that a pod is checked against the same ranges from which it received its defaults.
 func (p LimitRanger) Validate(ctx context.Context, a *admission.Attributes) error {
 	check := limitsOf(a)
 	if check == nil {
@@ -81,8 +81,8 @@ func (p LimitRanger) Validate(ctx context.Context, a *admission.Attributes) erro
 	return nil
 }
 
-// limitsOf returns the function that checks the request's object against a limit range, or nil if
-// there is no such check.
+// limitsOf returns the function that checks the request's object against a limit range. It returns nil if limit
+// ranges do not apply to the request.
 func limitsOf(a *admission.Attributes) func(*corev1.LimitRange) error {
 	if pod := limitedPod(a); pod != nil {
 		return func(limits *corev1.LimitRange) error { return checkPodLimits(pod, limits) }
@@ -94,8 +94,8 @@ func limitsOf(a *admission.Attributes) func(*corev1.LimitRange) error {
 	return func(limits *corev1.LimitRange) error { return checkClaimLimits(claim, limits) }
 }
 
-// limitedPod returns the pod if the request can change its resources, or nil. The resources of an
-// existing pod only change by resizing.
+// limitedPod returns the pod if the request can change the pod's resources, otherwise nil. The resources of an
+// existing pod can change only through the resize subresource.
 func limitedPod(a *admission.Attributes) *corev1.Pod {
 	subresource := ""
 	if a.Operation == admission.Update {
@@ -134,7 +134,7 @@ func defaultResources(limits *corev1.LimitRange) corev1.ResourceRequirements {
 	return defaults
 }
 
-// fillResources adds the defaults to the containers of a pod, and lists them in the annotation.
+// fillResources adds the defaults to the containers of a pod, and lists the added values in the annotation.
 func fillResources(pod *corev1.Pod, defaults corev1.ResourceRequirements) {
 	var filled []string
 	fill := func(containers []corev1.Container, what string) {
@@ -160,7 +160,7 @@ func fillResources(pod *corev1.Pod, defaults corev1.ResourceRequirements) {
 	pod.Annotations[limitRangerAnnotation] = "LimitRanger plugin set: " + strings.Join(filled, "; ")
 }
 
-// fillList adds the missing resources to a list and returns their sorted names.
+// fillList adds the resources that are missing in a list and returns their names, sorted.
 func fillList(list *corev1.ResourceList, defaults corev1.ResourceList) []string {
 	var filled []string
 	for _, name := range sortedNames(defaults) {
@@ -176,7 +176,7 @@ func fillList(list *corev1.ResourceList, defaults corev1.ResourceList) []string 
 	return filled
 }
 
-// checkPodLimits returns the violations of a pod and of its containers.
+// checkPodLimits returns the violations of a limit range by a pod and by its containers.
 func checkPodLimits(pod *corev1.Pod, limits *corev1.LimitRange) error {
 	var errs []error
 	for i := range limits.Spec.Limits {
@@ -194,7 +194,7 @@ func checkPodLimits(pod *corev1.Pod, limits *corev1.LimitRange) error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// checkClaimLimits returns the violations of a claim.
+// checkClaimLimits returns the violations of a limit range by a claim.
 func checkClaimLimits(claim *corev1.PersistentVolumeClaim, limits *corev1.LimitRange) error {
 	var errs []error
 	for i := range limits.Spec.Limits {

@@ -40,7 +40,7 @@ func container(name, requests, limits string) corev1.Container {
 	return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: amounts(requests), Limits: amounts(limits)}}
 }
 
-// TestLimitRangerDefaults checks that missing values are set and listed in the annotation.
+// TestLimitRangerDefaults checks that missing values are set and are listed in the annotation.
 func TestLimitRangerDefaults(t *testing.T) {
 	t.Parallel()
 	p := plugin.LimitRanger{LimitRanges: limitRange(
@@ -120,7 +120,7 @@ func TestLimitRangerBounds(t *testing.T) {
 	}
 }
 
-// TestLimitRangerOfWholePods checks pod-level resources.
+// TestLimitRangerOfWholePods checks that a limit range applies to pod-level resources.
 func TestLimitRangerOfWholePods(t *testing.T) {
 	t.Parallel()
 	p := plugin.LimitRanger{LimitRanges: limitRange(corev1.LimitRangeItem{Type: "Pod", Max: amounts("cpu=2")})}

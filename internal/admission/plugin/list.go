@@ -16,9 +16,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// All returns the plugins of kube-apiserver v1.37 in its order of execution: mutating plugins run
-// first, and validating plugins run on the final object. A new plugin is a file with its
-// Registration and a line in this list.
+// All returns the plugins of kube-apiserver v1.37 in kube-apiserver's order of execution. Mutating plugins run
+// first; validating plugins run on the final object. To add a plugin, write a file with its Registration and
+// add a line to this list.
 func All() []Registration {
 	return []Registration{
 		alwaysAdmitPlugin(),
@@ -65,14 +65,14 @@ func All() []Registration {
 	}
 }
 
-// Registration describes a plugin and creates it.
+// Registration describes a plugin and contains its constructor.
 type Registration struct {
-	// Name is kube-apiserver's name of the plugin, and the result of Plugin.Name.
+	// Name is the plugin's name in kube-apiserver, as returned by Plugin.Name.
 	Name string
 	// Description completes the sentence "The plugin ...".
 	Description string
-	// OnByDefault enables the plugin unless --disable-admission-plugins lists it. Other plugins are
-	// enabled by --enable-admission-plugins.
+	// OnByDefault enables the plugin unless --disable-admission-plugins lists it. A plugin that is not on by
+	// default must be listed in --enable-admission-plugins.
 	OnByDefault bool
 	// Gate is the feature gate that the plugin requires; "" if it requires none.
 	Gate feature.Gate
@@ -84,10 +84,10 @@ type Registration struct {
 	New func(Dependencies) admission.Plugin
 }
 
-// Dependencies are the parts of a control plane that plugins use. All fields are required unless
-// noted. They must be usable when the first request is admitted, not earlier.
+// Dependencies are the parts of a control plane that plugins use. All fields are required unless noted. The
+// components need not be usable before the first request is admitted.
 type Dependencies struct {
-	// Client reads and writes objects as the server.
+	// Client reads and writes objects with the server's own permissions.
 	Client *loopback.Access
 	// Config is the configuration of the plugins, with defaults.
 	Config *config.Config
@@ -101,13 +101,13 @@ type Dependencies struct {
 	Quotas *quota.Ledger
 	// ProvideAccount implements ServiceAccount.Provide.
 	ProvideAccount func(ctx context.Context, namespace string)
-	// NotReadyTolerationSeconds and UnreachableTolerationSeconds are the default tolerations of pods,
-	// in seconds; nil selects 300.
+	// NotReadyTolerationSeconds and UnreachableTolerationSeconds are the durations of the default tolerations
+	// of pods, in seconds; nil selects 300.
 	NotReadyTolerationSeconds, UnreachableTolerationSeconds *int64
-	// PodSecurityMetrics counts decisions; nil disables the metrics.
+	// PodSecurityMetrics counts the evaluations of PodSecurity; nil disables the metrics.
 	PodSecurityMetrics *PodSecurityMetrics
-	// The policy and webhook plugins. They are created outside this package, because reflectors
-	// update them with objects of the API.
+	// The policy and webhook plugins. They are created outside this package, because reflectors update them
+	// with API objects.
 	MutatingPolicies, ValidatingPolicies, MutatingWebhooks, ValidatingWebhooks admission.Plugin
 }
 
@@ -116,8 +116,8 @@ func client[T codec.Object](d Dependencies, gv schema.GroupVersion, resource str
 	return loopback.For[T](d.Client, gv.WithResource(resource))
 }
 
-// cached returns a client that keeps decoded objects, for objects that are read much more often than
-// written.
+// cached returns a client that caches decoded objects. Use it for objects that are read much more often than
+// they are written.
 func cached[T codec.Object](d Dependencies, gv schema.GroupVersion, resource string) *loopback.Client[T] {
 	return client[T](d, gv, resource).Cached()
 }
@@ -126,7 +126,7 @@ func (d Dependencies) namespaces() *loopback.Client[*corev1.Namespace] {
 	return cached[*corev1.Namespace](d, corev1.SchemeGroupVersion, "namespaces")
 }
 
-// nodes returns a client without a cache of decoded objects, because kubelets update nodes frequently.
+// nodes returns a client that does not cache decoded objects, because kubelets update nodes frequently.
 func (d Dependencies) nodes() *loopback.Client[*corev1.Node] {
 	return client[*corev1.Node](d, corev1.SchemeGroupVersion, "nodes")
 }

@@ -14,7 +14,8 @@ import (
 // NamespaceCreator reads and creates namespaces. It is safe for concurrent use.
 type NamespaceCreator interface {
 	Getter[*corev1.Namespace]
-	// Create creates a namespace as the server. The caller must not use the argument afterwards.
+	// Create creates a namespace with the server's own permissions. The caller must not use the argument
+	// afterwards.
 	Create(ctx context.Context, namespace *corev1.Namespace) (*corev1.Namespace, error)
 }
 
@@ -36,7 +37,7 @@ func namespaceAutoProvisionPlugin() Registration {
 // Name implements admission.Plugin.
 func (NamespaceAutoProvision) Name() string { return "NamespaceAutoProvision" }
 
-// Mutate implements admission.Mutator. A dry run creates no namespace.
+// Mutate implements admission.Mutator. It does not create the namespace for a dry run.
 func (p NamespaceAutoProvision) Mutate(ctx context.Context, a *admission.Attributes) error {
 	if a.Namespace == "" || isNamespace(a) || a.DryRun {
 		return nil

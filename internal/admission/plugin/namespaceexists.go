@@ -36,8 +36,8 @@ func (p NamespaceExists) Validate(ctx context.Context, a *admission.Attributes) 
 	return err
 }
 
-// isNamespace reports whether a request is for a namespace or a subresource of it. The namespace of
-// such a request is the object itself.
+// isNamespace reports whether a request is for a Namespace or one of its subresources. The namespace of such a
+// request is the object itself.
 func isNamespace(a *admission.Attributes) bool {
 	return a.Resource.Name == "namespaces" && a.Resource.GroupVersion.Group == ""
 }

@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// NamespaceLifecycle rejects creations in namespaces that do not exist or are being deleted, and
-// the deletion of required namespaces.
+// NamespaceLifecycle rejects new objects in namespaces that do not exist or are being deleted. It also rejects
+// the deletion of the required namespaces.
 type NamespaceLifecycle struct{ Namespaces Getter[*corev1.Namespace] }
 
 var _ admission.Mutator = NamespaceLifecycle{}
@@ -40,8 +40,8 @@ func (NamespaceLifecycle) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Delete
 }
 
-// Mutate implements admission.Mutator. It does not change the object. As in kube-apiserver, the
-// check runs in the mutating pass, before the checks of the object.
+// Mutate implements admission.Mutator. It does not change the object. As in kube-apiserver, the check is part
+// of the mutating pass, so that it precedes the validation of the object.
 func (p NamespaceLifecycle) Mutate(ctx context.Context, a *admission.Attributes) error {
 	resource := a.Resource.GroupResource()
 	switch {

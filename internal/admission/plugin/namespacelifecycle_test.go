@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// cluster contains an active and a terminating namespace.
+// cluster contains the namespaces "active" and "dying"; reading "broken" fails.
 type cluster struct{}
 
 func (cluster) Get(_ context.Context, asked types.NamespacedName) (*corev1.Namespace, error) {

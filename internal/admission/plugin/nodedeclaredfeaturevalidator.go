@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// NodeDeclaredFeatureValidator rejects changes of running pods that require a feature which their
-// node has not declared (KEP-5328).
+// NodeDeclaredFeatureValidator rejects changes to running pods that require a feature which their node has not
+// declared (KEP-5328).
 type NodeDeclaredFeatureValidator struct {
 	onUpdate
 	Nodes Getter[*corev1.Node]
@@ -57,8 +57,8 @@ func (p NodeDeclaredFeatureValidator) Validate(ctx context.Context, a *admission
 	return nil
 }
 
-// featuresOfChange returns the sorted names of the features that a node needs to apply a change of a
-// pod.
+// featuresOfChange returns the names of the features that a node must declare to apply a change to a pod,
+// sorted.
 func featuresOfChange(spec, old *corev1.PodSpec) []string {
 	var needed []string
 	need := func(feature string, changed bool) {
@@ -84,7 +84,7 @@ func resizesInit(containers, old []corev1.Container) bool {
 	return false
 }
 
-// resizesMemory reports whether an emptyDir volume in memory is resized.
+// resizesMemory reports whether a memory-backed emptyDir volume is resized.
 func resizesMemory(volumes, old []corev1.Volume) bool {
 	if len(volumes) != len(old) {
 		return false

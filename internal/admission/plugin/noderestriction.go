@@ -25,8 +25,8 @@ import (
 	"mainstay.dev/mainstay/internal/host/pki"
 )
 
-// NodeRestriction restricts the writes of kubelets to their own node and its pods. It complements
-// the Node authorizer, which evaluates only the names in a request and not its object.
+// NodeRestriction limits the writes of each kubelet to its own node and the pods of this node. It complements
+// the Node authorizer, which evaluates only the names in a request, not the object.
 type NodeRestriction struct {
 	Nodes    Getter[*corev1.Node]
 	Pods     Getter[*corev1.Pod]
@@ -37,8 +37,8 @@ type NodeRestriction struct {
 	// Authorizer decides whether a node may request tokens for audiences that its pods do not name.
 	Authorizer authorizer.Authorizer
 
-	// AnyAudience is the negation of the gate ServiceAccountNodeAudienceRestriction. AnyCertificate
-	// is the gate AllowInsecureKubeletCertificateSigningRequests, and PodCertificates the gate
+	// AnyAudience is the negation of the feature gate ServiceAccountNodeAudienceRestriction. AnyCertificate is
+	// the gate AllowInsecureKubeletCertificateSigningRequests, and PodCertificates is the gate
 	// PodCertificateRequest.
 	AnyAudience, AnyCertificate, PodCertificates bool
 }
@@ -111,7 +111,7 @@ func (p NodeRestriction) admit(ctx context.Context, a *admission.Attributes, nod
 	return nil
 }
 
-// nameOf returns the name of the request's object. For creations, only the object contains it.
+// nameOf returns the name of the request's object. For creates, the name is taken from the object.
 func nameOf(a *admission.Attributes) string {
 	if obj, ok := a.Object.(metav1.Object); ok && a.Operation == admission.Create {
 		return obj.GetName()
@@ -126,8 +126,8 @@ func restrictName(a *admission.Attributes, node, reason string) error {
 	return nil
 }
 
-// unexpected returns the error for an operation that kubelets do not need, or for an object of an
-// unexpected kind.
+// unexpected returns the error for an operation that kubelets do not use, or for an object of an unexpected
+// kind.
 func unexpected(a *admission.Attributes) error {
 	return reject(a, fmt.Errorf("unexpected operation %q", a.Operation))
 }
@@ -159,7 +159,7 @@ func (p NodeRestriction) restrictMirrorPod(ctx context.Context, a *admission.Att
 	return reject(a, fmt.Errorf("unexpected operation %q, node %q can only create and delete mirror pods", a.Operation, node))
 }
 
-// restrictNewMirrorPod rejects pods other than mirror pods of the node, and mirror pods that reference other
+// restrictNewMirrorPod rejects pods that are not mirror pods of the node, and mirror pods that reference other
 // objects, such as secrets.
 func (p NodeRestriction) restrictNewMirrorPod(ctx context.Context, a *admission.Attributes, pod *corev1.Pod, node string) error {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; !mirror {
@@ -187,7 +187,7 @@ func (p NodeRestriction) restrictNewMirrorPod(ctx context.Context, a *admission.
 	return nil
 }
 
-// ownedByNode requires that the node is the only owner and the controller of its mirror pods.
+// ownedByNode returns an error unless the node is the only owner of the pod, and its controller.
 func ownedByNode(pod *corev1.Pod, node string) error {
 	if len(pod.OwnerReferences) > 1 {
 		return fmt.Errorf("node %q can only create pods with a single owner reference set to itself", node)
@@ -246,7 +246,7 @@ func (p NodeRestriction) restrictEviction(ctx context.Context, a *admission.Attr
 	return nil
 }
 
-// restrictClaim allows nodes to report the size of expanded volumes.
+// restrictClaim allows nodes only to report the progress of a volume's expansion in the status.
 func restrictClaim(a *admission.Attributes, node string) error {
 	if a.Resource.Subresource != "status" {
 		return reject(a, errors.New("may only update PVC status"))
@@ -262,8 +262,8 @@ func restrictClaim(a *admission.Attributes, node string) error {
 	return nil
 }
 
-// withoutSize returns a copy of a claim without the fields that nodes report and without the fields
-// that change with each write.
+// withoutSize returns a copy of a claim without the fields that nodes report and the fields that change with
+// each write.
 func withoutSize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	rest := *claim
 	rest.ResourceVersion, rest.ManagedFields = "", nil
@@ -272,8 +272,8 @@ func withoutSize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeCl
 	return &rest
 }
 
-// restrictSlice allows a node to create and delete only ResourceSlices with its own node name. The Node
-// authorizer checks the other requests.
+// restrictSlice allows a node to create and delete only ResourceSlices that contain the node's own name. The
+// Node authorizer checks all other requests for ResourceSlices.
 func restrictSlice(a *admission.Attributes, node string) error {
 	slice, verb := oldOf[resourcev1.ResourceSlice](a), "delete"
 	switch a.Operation {
@@ -308,8 +308,8 @@ func (p NodeRestriction) restrictCertificate(a *admission.Attributes, node strin
 	return nil
 }
 
-// restrictToken allows a node to request tokens only for the service accounts of its pods, bound to
-// these pods.
+// restrictToken allows a node to request tokens only for the service accounts of its own pods. Each token must
+// be bound to such a pod.
 func (p NodeRestriction) restrictToken(ctx context.Context, a *admission.Attributes, node string) error {
 	if a.Operation != admission.Create || a.Resource.Subresource != "token" {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// restrictAudience rejects a token request for a pod unless the pod or a CSI driver of its volumes
-// names the audience, or the node has permission for the audience.
+// restrictAudience rejects a token request for a pod unless the node has permission for the audience, or the
+// audience is named by the pod or by the CSI driver of one of its volumes.
 func (p NodeRestriction) restrictAudience(ctx context.Context, a *admission.Attributes, audiences []string, pod *corev1.Pod) error {
 	if p.AnyAudience {
 		return nil
@@ -50,8 +50,8 @@ func (p NodeRestriction) restrictAudience(ctx context.Context, a *admission.Attr
 	return reject(a, fmt.Errorf("audience %q not found in pod spec volume, %s is not authorized to request tokens for this audience", audience, a.User.Name))
 }
 
-// namesAudience reports whether a pod or a CSI driver of its volumes names an audience. If the result is
-// false, the error contains the errors of all failed reads.
+// namesAudience reports whether the pod, or the CSI driver of one of its volumes, names an audience. If the
+// result is false, the error contains the errors of all failed reads.
 func (p NodeRestriction) namesAudience(ctx context.Context, pod *corev1.Pod, audience string) (bool, error) {
 	var errs []error
 	for i := range pod.Spec.Volumes {
@@ -84,7 +84,7 @@ func (p NodeRestriction) driverNamesAudience(ctx context.Context, pod *corev1.Po
 	return slices.ContainsFunc(driver.Spec.TokenRequests, func(r storagev1.TokenRequest) bool { return r.Audience == audience }), nil
 }
 
-// driverOf returns the CSI driver of a pod's volume, or "" if the volume has none.
+// driverOf returns the CSI driver of a pod's volume, or "" if the volume does not use a CSI driver.
 func (p NodeRestriction) driverOf(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (string, error) {
 	name := podspec.ClaimName(pod.Name, v)
 	if name == "" {
@@ -115,7 +115,7 @@ func migrated(v *corev1.PersistentVolumeSource) string {
 	return migratedTo(v.AWSElasticBlockStore != nil, v.GCEPersistentDisk != nil, v.AzureDisk != nil, v.AzureFile != nil, v.VsphereVolume != nil, v.PortworxVolume != nil, v.Cinder != nil)
 }
 
-// migratedTo returns the CSI driver for a volume of a migrated type, or "" for other types.
+// migratedTo returns the CSI driver that replaces a built-in volume type, or "" for other types.
 func migratedTo(aws, gce, azureDisk, azureFile, vSphere, portworx, cinder bool) string {
 	switch {
 	case aws:

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// restrictPodCertificate allows a node to request certificates only for its own pods, with the
-// current UIDs of the pod, its service account and the node.
+// restrictPodCertificate allows a node to request certificates only for its own pods. The request must contain
+// the current UIDs of the pod, its service account and the node.
 func (p NodeRestriction) restrictPodCertificate(ctx context.Context, a *admission.Attributes, node string) error {
 	spec, _ := a.Object.(*certificatesv1.PodCertificateRequest)
 	switch {
@@ -82,7 +82,7 @@ func (p NodeRestriction) checkServiceAccount(ctx context.Context, a *admission.A
 	return nil
 }
 
-// lookupError returns the error for a referenced object that could not be read.
+// lookupError returns the error for a failed read of an object that the request references.
 func lookupError(a *admission.Attributes, kind, name string, err error) error {
 	missing := fmt.Errorf("while retrieving %s %q named in the PodCertificateRequest: %w", kind, name, err)
 	if apierrors.IsNotFound(err) {
@@ -91,8 +91,8 @@ func lookupError(a *admission.Attributes, kind, name string, err error) error {
 	return reject(a, missing)
 }
 
-// retryableError returns a 500 error. Kubelets retry it but do not retry a 403; kube-apiserver uses
-// it because its caches may be outdated.
+// retryableError returns a 500 error, because kubelets retry a request after a 500 but not after a 403.
+// kube-apiserver uses it because its caches may be outdated.
 func retryableError(err error) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonUnknown, Message: err.Error()}}
 }

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// restrictNode prevents a node from changing other nodes, and from labeling itself to attract pods
-// with secrets.
+// restrictNode prevents a node from changing other nodes. It also prevents the node from setting labels that
+// could attract pods with secrets.
 func restrictNode(a *admission.Attributes, name string) error {
 	if asked := nameOf(a); asked != name {
 		return reject(a, fmt.Errorf("node %q is not allowed to modify node %q", name, asked))
@@ -57,7 +57,7 @@ func restrictChangedNode(a *admission.Attributes, node, old *corev1.Node, name s
 	return nil
 }
 
-// forbiddenLabels returns the sorted changed labels that a node must not change.
+// forbiddenLabels returns the keys of the changed labels that a node must not change, sorted.
 func forbiddenLabels(labels, old map[string]string) []string {
 	var forbidden []string
 	check := func(key string) {
@@ -79,9 +79,8 @@ func forbiddenLabels(labels, old map[string]string) []string {
 	return forbidden
 }
 
-// isKubeletLabelAllowed reports whether kubelets may set a label. They may set all labels outside
-// kubernetes.io and k8s.io, and certain labels of Kubernetes, but no label below
-// node-restriction.kubernetes.io.
+// isKubeletLabelAllowed reports whether kubelets may set a label. They may set all labels outside the domains
+// kubernetes.io and k8s.io, and certain labels within them, but no label below node-restriction.kubernetes.io.
 func isKubeletLabelAllowed(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
 	if !ok {

@@ -26,7 +26,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// audiences lists the audiences for which nodes may request tokens.
+// audiences is the only audience for which the node may request tokens, for the service account "bot".
 type audiences string
 
 func (u audiences) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -85,7 +85,7 @@ func nodeRestriction() plugin.NodeRestriction {
 	}
 }
 
-// byNode returns the request with the user of node n1 and an object name.
+// byNode sets the user of the request to node n1, and the name of the requested object.
 func byNode(a *admission.Attributes, name string) *admission.Attributes {
 	a.User, a.Name = &request.User{Name: "system:node:n1", Groups: []string{request.GroupNodes}}, name
 	return a
@@ -95,8 +95,7 @@ func deleting(r *rest.Resource, old codec.Object) *admission.Attributes {
 	return &admission.Attributes{Request: admission.Request{Operation: admission.Delete, Resource: r, Namespace: "a"}, Old: old}
 }
 
-// restricted fails the test unless a request is rejected with a reason, or accepted if the reason
-// is "".
+// restricted fails the test unless the request is rejected with the reason or, if the reason is "", admitted.
 func restricted(t *testing.T, p plugin.NodeRestriction, what string, a *admission.Attributes, reason string) {
 	t.Helper()
 	err := p.Mutate(t.Context(), a)

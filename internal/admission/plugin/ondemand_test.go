@@ -40,7 +40,7 @@ func TestAlwaysPullImages(t *testing.T) {
 	mutated(t, plugin.AlwaysPullImages{}, creating(pods(), pod), "")
 	validated(t, plugin.AlwaysPullImages{}, creating(pods(), pod), "")
 	if s := pod.Spec; s.InitContainers[0].ImagePullPolicy != "Always" || s.Containers[0].ImagePullPolicy != "Always" || s.Volumes[0].Image.PullPolicy != "Always" {
-		t.Errorf("policies of %+v", s)
+		t.Errorf("pull policies of %+v", s)
 	}
 	same := podNamed("x", all)
 	mutated(t, plugin.AlwaysPullImages{}, updating(pods(), same, podNamed("x", all)), "")
@@ -67,7 +67,7 @@ func TestNamespaceExists(t *testing.T) {
 	}
 }
 
-// creator records created namespaces.
+// creator records the names of created namespaces.
 type creator struct {
 	cluster
 	made *[]string
@@ -93,7 +93,7 @@ func TestNamespaceAutoProvision(t *testing.T) {
 	a.Namespace = "broken"
 	mutated(t, p, a, `pods "x" is forbidden: disk trouble`)
 	if !slices.Equal(made, []string{"missing"}) {
-		t.Errorf("made %s", made)
+		t.Errorf("created namespaces %s", made)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestExtendedResourceToleration(t *testing.T) {
 	}
 }
 
-// annotated returns the namespace a with annotations.
+// annotated returns a namespace named "a" with annotations.
 func annotated(annotations map[string]string) stored[*corev1.Namespace] {
 	return stored[*corev1.Namespace]{{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: annotations}}}
 }
@@ -260,8 +260,8 @@ func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 	}
 }
 
-// TestPodNodeSelectorConfig checks the configured node selectors: the default selector of namespaces without
-// an annotation, and the permitted selectors.
+// TestPodNodeSelectorConfig checks the node selectors from the configuration file: the default selector for
+// namespaces without an annotation, and the permitted selectors.
 func TestPodNodeSelectorConfig(t *testing.T) {
 	t.Parallel()
 	p := plugin.PodNodeSelector{Namespaces: annotated(nil), Config: config.PodNodeSelector{
@@ -286,8 +286,8 @@ func TestPodNodeSelectorConfig(t *testing.T) {
 	}
 }
 
-// TestPodTolerationRestrictionConfig checks that the cluster's tolerations apply to namespaces
-// without the annotation; an empty list in the annotation counts as set.
+// TestPodTolerationRestrictionConfig checks that the configured tolerations apply to namespaces without the
+// annotation. An annotation with an empty list overrides them.
 func TestPodTolerationRestrictionConfig(t *testing.T) {
 	t.Parallel()
 	ofCluster := config.PodTolerationRestriction{
@@ -298,9 +298,9 @@ func TestPodTolerationRestrictionConfig(t *testing.T) {
 		annotations map[string]string
 		want        int
 	}{
-		"says nothing": {nil, 1},
-		"empty":        {map[string]string{"scheduler.alpha.kubernetes.io/defaultTolerations": ""}, 0},
-		"none":         {map[string]string{"scheduler.alpha.kubernetes.io/defaultTolerations": "[]"}, 0},
+		"no annotation": {nil, 1},
+		"empty":         {map[string]string{"scheduler.alpha.kubernetes.io/defaultTolerations": ""}, 0},
+		"none":          {map[string]string{"scheduler.alpha.kubernetes.io/defaultTolerations": "[]"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,9 +14,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// OwnerReferencesPermissionEnforcement rejects changes of owner references by users who may not delete
-// the object. It rejects references that block the deletion of an owner if the user may not update
-// the finalizers of the owner.
+// OwnerReferencesPermissionEnforcement rejects changes to owner references by users who may not delete the
+// object. It also rejects a reference that blocks the deletion of its owner if the user may not update the
+// finalizers of the owner.
 type OwnerReferencesPermissionEnforcement struct {
 	onCreateOrUpdate
 	Authorizer authorizer.Authorizer

@@ -58,7 +58,7 @@ func (p PersistentVolumeClaimResize) isExpansionAllowed(ctx context.Context, cla
 	return err == nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
 }
 
-// storageClassOf returns the name of the class of a claim. The beta annotation, which is older than
+// storageClassOf returns the name of a claim's storage class. The beta annotation, which predates
 // spec.storageClassName, takes precedence.
 func storageClassOf(claim *corev1.PersistentVolumeClaim) string {
 	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {

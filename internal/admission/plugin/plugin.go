@@ -1,6 +1,6 @@
-// Package plugin contains the built-in admission plugins of kube-apiserver, one per file. All returns
-// their registrations in the order of execution. Plugins read objects during admission, at the newest
-// revision, and only for requests that require them.
+// Package plugin contains the built-in admission plugins of kube-apiserver, one per file. All returns their
+// registrations in the order of execution. Plugins read other objects only for requests that require them, and
+// always at the newest revision.
 package plugin
 
 import (
@@ -27,7 +27,7 @@ type Lister[T any] interface {
 	List(ctx context.Context, namespace string, options rest.ListOptions) iter.Seq2[T, error]
 }
 
-// The operations handled by plugins. Each plugin embeds one of these types.
+// These types implement Plugin.Handles. Most plugins embed one of them.
 type (
 	onCreate         struct{}
 	onUpdate         struct{}
@@ -45,15 +45,15 @@ func (onCreateOrUpdate) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// isFor reports whether a request is for a resource or, if subresource is not "", for a subresource of
-// it, in any version.
+// isFor reports whether a request is for a resource in any version. If subresource is not "", it reports
+// whether the request is for this subresource of the resource.
 func isFor(a *admission.Attributes, group, resource, subresource string) bool {
 	r := a.Resource
 	return r.Name == resource && r.GroupVersion.Group == group && r.Subresource == subresource
 }
 
-// objectOf returns the object of a request for a resource, or nil for requests for other resources and
-// for subresources.
+// objectOf returns the object of a request for a resource. It returns nil if the request is for another
+// resource or for a subresource.
 func objectOf[T any](a *admission.Attributes, group, resource string) *T {
 	if !isFor(a, group, resource, "") {
 		return nil
@@ -62,11 +62,11 @@ func objectOf[T any](a *admission.Attributes, group, resource string) *T {
 	return obj
 }
 
-// oldOf returns the current object of a request, or nil if it does not exist or is not a T.
+// oldOf returns the current object of a request, or nil if there is none or if it is not a T.
 func oldOf[T any](a *admission.Attributes) *T {
 	obj, _ := any(a.Old).(*T)
 	return obj
 }
 
-// reject returns a 403 error for the request.
+// reject returns a 403 API error for the request.
 func reject(a *admission.Attributes, reason error) error { return a.Forbidden(reason) }

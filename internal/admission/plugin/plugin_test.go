@@ -61,25 +61,24 @@ func (broken[T]) List(context.Context, string, rest.ListOptions) iter.Seq2[T, er
 	}
 }
 
-// resource returns a resource for tests.
 func resource(group, name, subresource string) *rest.Resource {
 	return &rest.Resource{GroupVersion: schema.GroupVersion{Group: group, Version: "v1"}, Name: name, Subresource: subresource}
 }
 
 func pods() *rest.Resource { return resource("", "pods", "") }
 
-// creating returns a request that creates an object.
+// creating returns a request that creates an object in the namespace "a".
 func creating(r *rest.Resource, obj runtime.Object) *admission.Attributes {
 	return &admission.Attributes{Request: admission.Request{Operation: admission.Create, Resource: r, Namespace: "a"}, Object: obj}
 }
 
-// updating returns a request that updates an object named x.
+// updating returns a request that updates an object named "x" in the namespace "a".
 func updating(r *rest.Resource, obj, old codec.Object) *admission.Attributes {
 	return &admission.Attributes{Request: admission.Request{Operation: admission.Update, Resource: r, Namespace: "a", Name: "x"}, Object: obj, Old: old}
 }
 
-// mutated calls a mutating plugin with a request. It fails the test unless the plugin rejects the request
-// with the message refusal, or accepts it if refusal is "". validated is the same for validating plugins.
+// mutated calls a mutating plugin with a request. It fails the test unless the plugin rejects the request with
+// the message refusal or, if refusal is "", admits it. validated does the same for validating plugins.
 func mutated(t *testing.T, plugin admission.Mutator, a *admission.Attributes, refusal string) {
 	t.Helper()
 	wantError(t, plugin.Mutate(t.Context(), a), refusal)

@@ -15,14 +15,14 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Finalizers that prevent the deletion of groups with members.
+// The finalizers that prevent the deletion of groups that have members.
 const (
 	podGroupProtection          = "scheduling.k8s.io/podgroup-protection"
 	compositePodGroupProtection = "scheduling.k8s.io/compositepodgroup-protection"
 )
 
-// PodGroupProtection adds a finalizer to new pod groups, which prevents their deletion while they
-// contain pods or groups, and rejects new members of a group that is being deleted.
+// PodGroupProtection adds a finalizer to new pod groups. The finalizer prevents the deletion of a group that
+// contains pods or other groups. The plugin also rejects new members of a group that is being deleted.
 type PodGroupProtection struct {
 	onCreate
 	PodGroups Getter[*schedulingv1beta1.PodGroup]
@@ -81,8 +81,8 @@ func (p PodGroupProtection) Validate(ctx context.Context, a *admission.Attribute
 	return nil
 }
 
-// rejectTerminatingGroup rejects an object in a group that is being deleted. The group may be
-// missing, because it can be created later.
+// rejectTerminatingGroup rejects an object that references a group which is being deleted. It accepts a missing
+// group, because the group can be created later.
 func rejectTerminatingGroup[T codec.Object](ctx context.Context, a *admission.Attributes, groups Getter[T], kind, groupKind string, name *string) error {
 	if groups == nil || name == nil || *name == "" {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// PodGroupWorkloadExists rejects pod groups that reference a missing workload or template.
+// PodGroupWorkloadExists rejects pod groups that reference a missing or terminating workload or a missing
+// template.
 type PodGroupWorkloadExists struct {
 	onCreate
 	Workloads Getter[*schedulingv1beta1.Workload]
@@ -54,8 +55,7 @@ func (p PodGroupWorkloadExists) Validate(ctx context.Context, a *admission.Attri
 	return nil
 }
 
-// hasTemplate reports whether templates, or the templates that composite contains at any depth, include a
-// template with the name.
+// hasTemplate reports whether a template with the name is in templates, or in composite at any depth.
 func hasTemplate(templates []schedulingv1beta1.PodGroupTemplate, composite []schedulingv1beta1.CompositePodGroupTemplate, name string) bool {
 	for i := range templates {
 		if templates[i].Name == name {

@@ -16,7 +16,7 @@ import (
 // nodeSelectorAnnotation contains the node selector for the pods of a namespace.
 const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
 
-// PodNodeSelector adds the node selector of the namespace to new pods.
+// PodNodeSelector adds the namespace's node selector to new pods.
 type PodNodeSelector struct {
 	onCreate
 	Namespaces Getter[*corev1.Namespace]
@@ -60,7 +60,7 @@ func (p PodNodeSelector) Validate(ctx context.Context, a *admission.Attributes) 
 	return err
 }
 
-// rejectDisallowed rejects a pod with a node selector that its namespace does not allow.
+// rejectDisallowed returns an error if the namespace of the request does not allow the node selector.
 func (p PodNodeSelector) rejectDisallowed(a *admission.Attributes, selector labels.Set) error {
 	allowed := p.Config.Allowed[a.Namespace]
 	if len(allowed) == 0 {
@@ -74,8 +74,8 @@ func (p PodNodeSelector) rejectDisallowed(a *admission.Attributes, selector labe
 	return nil
 }
 
-// selectorFor returns the new pod of a request and the node selector of its namespace, or an error if they
-// conflict. The pod is nil for other requests.
+// selectorFor returns the new pod of a request and the node selector of its namespace, or an error if the two
+// conflict. It returns a nil pod for requests that do not create a pod.
 func (p PodNodeSelector) selectorFor(ctx context.Context, a *admission.Attributes) (*corev1.Pod, labels.Set, error) {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	if pod == nil {

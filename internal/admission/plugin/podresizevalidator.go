@@ -15,14 +15,14 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// Causes of rejected resizes, which autoscalers evaluate.
+// The causes of a rejected resize. Autoscalers evaluate them.
 const (
 	causeNodeCapacity        metav1.CauseType = "NodeCapacity"
 	causeUnsupportedPlatform metav1.CauseType = "UnsupportedPlatform"
 )
 
-// PodResizeValidator rejects resizes of running pods beyond the capacity of their node, and resizes on
-// nodes with an operating system other than Linux.
+// PodResizeValidator rejects the resizing of a running pod if the new requests exceed the capacity of its node,
+// or if the node does not run Linux.
 type PodResizeValidator struct {
 	onUpdate
 	Nodes Getter[*corev1.Node]
@@ -41,8 +41,8 @@ func podResizeValidatorPlugin() Registration {
 // Name implements admission.Plugin.
 func (PodResizeValidator) Name() string { return "PodResizeValidator" }
 
-// Validate implements admission.Validator. An unchanged generation means that the request resizes
-// nothing.
+// Validate implements admission.Validator. If the generation of the pod is unchanged, the request does not
+// resize anything.
 func (p PodResizeValidator) Validate(ctx context.Context, a *admission.Attributes) error {
 	if !isFor(a, "", "pods", "resize") {
 		return nil
@@ -78,8 +78,8 @@ func nodeOf(ctx context.Context, a *admission.Attributes, nodes Getter[*corev1.N
 	return node, nil
 }
 
-// checkAllocatable returns an error that lists the requests of a pod that exceed the node's allocatable
-// resources.
+// checkAllocatable returns an error that lists the requests of a pod that exceed the allocatable resources of
+// its node.
 func checkAllocatable(spec *corev1.PodSpec, allocatable corev1.ResourceList) error {
 	requests := podRequests(spec)
 	var missing []string

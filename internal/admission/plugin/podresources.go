@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// podRequests returns the sum of the requests of the containers. Pod-level requests for cpu and memory
-// replace the sums.
+// podRequests returns the sums of the containers' requests. Pod-level requests for cpu and memory replace the
+// sums.
 func podRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	total := podspec.TotalRequests(spec)
 	if spec.Resources != nil {
@@ -16,8 +16,7 @@ func podRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	return total
 }
 
-// podLimits returns the sum of the limits of the containers. Pod-level limits for cpu and memory replace the
-// sums.
+// podLimits returns the sums of the containers' limits. Pod-level limits for cpu and memory replace the sums.
 func podLimits(spec *corev1.PodSpec) corev1.ResourceList {
 	total := podspec.TotalLimits(spec)
 	if spec.Resources != nil {
@@ -26,8 +25,8 @@ func podLimits(spec *corev1.PodSpec) corev1.ResourceList {
 	return total
 }
 
-// override replaces the sums of the containers by pod-level resources. As in kube-apiserver, it
-// replaces only cpu and memory.
+// override replaces the sums of the containers with pod-level resources. As in kube-apiserver, it replaces only
+// cpu and memory.
 func override(total, own corev1.ResourceList) {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if quantity, ok := own[name]; ok {

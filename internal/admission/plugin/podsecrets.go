@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mountable contains the secrets that the pods of a service account may use.
+// mountable lists the secrets that the pods of a service account may use.
 type mountable struct {
 	account        string
 	secrets, pulls []string
@@ -24,8 +24,8 @@ func mountableSecrets(account *corev1.ServiceAccount) *mountable {
 	return m
 }
 
-// allow returns an error if a pod uses a secret that is not allowed. As in kube-apiserver,
-// projected volumes and CSI volumes are not checked.
+// allow returns an error if a pod uses a secret that is not in m. As in kube-apiserver, projected volumes and
+// CSI volumes are not checked.
 func (m *mountable) allow(spec *corev1.PodSpec) error {
 	for _, volume := range spec.Volumes {
 		if volume.Secret != nil && !slices.Contains(m.secrets, volume.Secret.SecretName) {

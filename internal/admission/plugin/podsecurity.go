@@ -27,8 +27,8 @@ const (
 	podSecurityFail = podsecurity.LabelPrefix + "error"
 )
 
-// PodSecurity enforces the Pod Security Standards: according to the labels of the namespace, it
-// rejects pods, adds audit annotations, or warns. Pod templates are never rejected.
+// PodSecurity enforces the Pod Security Standards. Depending on the labels of the namespace, it rejects pods,
+// adds audit annotations, or returns warnings. It never rejects objects with pod templates.
 type PodSecurity struct {
 	onCreateOrUpdate
 	Standards  *podsecurity.Standards
@@ -75,7 +75,7 @@ func (p PodSecurity) Validate(ctx context.Context, a *admission.Attributes) erro
 	return nil
 }
 
-// templateOf returns the pod template of an object, or nil if it has none.
+// templateOf returns the pod template of an object, or nil if the object has none.
 func templateOf(obj runtime.Object) *corev1.PodTemplateSpec {
 	switch o := obj.(type) {
 	case *corev1.PodTemplate:
@@ -120,8 +120,8 @@ func (p PodSecurity) validatePod(ctx context.Context, a *admission.Attributes, p
 	return e.run(ctx, faults, true)
 }
 
-// evaluateTemplate adds warnings and audit annotations for a template. It records errors and never
-// rejects the request.
+// evaluateTemplate adds warnings and audit annotations for a template. It records errors but never rejects the
+// request.
 func (p PodSecurity) evaluateTemplate(ctx context.Context, a *admission.Attributes, template *corev1.PodTemplateSpec) {
 	if p.isExempt(ctx, a) {
 		return
@@ -139,7 +139,7 @@ func (p PodSecurity) evaluateTemplate(ctx context.Context, a *admission.Attribut
 	_ = e.run(ctx, faults, false) // only the mode enforce rejects
 }
 
-// isExempt reports whether a request is exempt because of its namespace or user.
+// isExempt reports whether the namespace or the user of a request is exempt. If so, it counts the exemption.
 func (p PodSecurity) isExempt(ctx context.Context, a *admission.Attributes) bool {
 	reason := ""
 	switch exempt := &p.Config.Exemptions; {
@@ -170,7 +170,7 @@ func (p PodSecurity) policy(ctx context.Context, a *admission.Attributes) (podse
 	return policy, faults, nil
 }
 
-// annotate adds an audit annotation. It ignores errors, for example for too many annotations.
+// annotate adds an audit annotation. It ignores errors, such as too many annotations.
 func annotate(ctx context.Context, a *admission.Attributes, key, value string) {
 	_ = a.Annotate(ctx, key, value)
 }
@@ -181,7 +181,8 @@ type podEvaluation struct {
 	a      *admission.Attributes
 	policy podsecurity.Policy
 	pod    podsecurity.Pod
-	// cache contains the results by level, because the modes of a policy often have the same level.
+	// cache contains the results by level, because several modes of a policy often have the same level. count
+	// is the number of results.
 	cache [3]podResult
 	count int
 }
@@ -204,7 +205,8 @@ func (e *podEvaluation) evaluate(level podsecurity.LevelVersion) podsecurity.Vio
 	return violations
 }
 
-// run evaluates the pod. Only violations of the enforced level reject it.
+// run evaluates the pod in all modes of the policy. It returns an error only if enforce is true and the pod
+// violates the enforced level.
 func (e *podEvaluation) run(ctx context.Context, faults field.ErrorList, enforce bool) error {
 	p, a := e.plugin, e.a
 	if p.isExemptClass(e.pod.Spec) {
@@ -249,7 +251,7 @@ func wouldViolate(level podsecurity.LevelVersion, violations podsecurity.Violati
 	return fmt.Sprintf("would violate PodSecurity %q: %s", level, violations)
 }
 
-// isSignificantUpdate reports whether an update changes fields that the standards depend on. Of these fields,
+// isSignificantUpdate reports whether an update changes fields on which the standards depend. Of these fields,
 // only the images, the seccomp annotations and the list of ephemeral containers are mutable.
 func isSignificantUpdate(pod, old *corev1.Pod) bool {
 	if pod.Annotations[corev1.SeccompPodAnnotationKey] != old.Annotations[corev1.SeccompPodAnnotationKey] ||

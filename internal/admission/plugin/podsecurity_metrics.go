@@ -21,16 +21,16 @@ const (
 	auditMode   = "audit"
 	warnMode    = "warn"
 
-	// newestPolicyMinor is the minor version of the served API. Policies of later versions are counted
-	// under one label value.
+	// newestPolicyMinor is the minor version of the served API. All later policy versions share one label
+	// value.
 	newestPolicyMinor = 37
 )
 
-// PodSecurityMetrics contains counters for the evaluations, exemptions and errors of PodSecurity, with
-// kube-apiserver's metric names. It is safe for concurrent use. A nil *PodSecurityMetrics records nothing.
+// PodSecurityMetrics counts the evaluations, exemptions and errors of PodSecurity, under kube-apiserver's
+// metric names. It is safe for concurrent use. A nil *PodSecurityMetrics records nothing.
 type PodSecurityMetrics struct {
 	evaluations, exemptions, errors *prometheus.CounterVec
-	// privileged counts creations of pods under the level privileged, the most frequent case.
+	// privileged counts pods that are created under the level privileged, which is the most frequent case.
 	privileged prometheus.Counter
 }
 
@@ -80,8 +80,8 @@ func (m *PodSecurityMetrics) countExemption(a *admission.Attributes) {
 	}
 }
 
-// countError counts an error. A fatal error prevents an evaluation. After other errors, the pod is evaluated
-// with a different policy than intended.
+// countError counts an error. A fatal error prevents the evaluation. After a non-fatal error, the pod is
+// evaluated against a policy other than the intended one.
 func (m *PodSecurityMetrics) countError(a *admission.Attributes, fatal bool) {
 	if m != nil {
 		m.errors.WithLabelValues(append([]string{strconv.FormatBool(fatal)}, requestLabels(a)...)...).Inc()

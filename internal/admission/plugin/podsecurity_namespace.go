@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// The maximum number of existing pods that are evaluated when the level of a namespace changes, and
-// the timeout of the evaluation.
+// maxPodsToCheck is the maximum number of existing pods that are evaluated when the level of a namespace
+// changes. podCheckTimeout is the timeout of this evaluation.
 const (
 	maxPodsToCheck  = 3000
 	podCheckTimeout = time.Second
@@ -54,13 +54,13 @@ func (p PodSecurity) validateNamespace(ctx context.Context, a *admission.Attribu
 }
 
 // isStricter reports whether a level can reject pods that another level allows. Levels of different versions
-// are not comparable; for them, the result is true.
+// are not comparable: for them, the result is true unless the level is privileged.
 func isStricter(level, than podsecurity.LevelVersion) bool {
 	return level != than && level.Level != podsecurity.Privileged && (level.Version != than.Version || level.Level > than.Level)
 }
 
-// evaluatePods returns warnings about the pods of a namespace. It uses at most half of the remaining
-// time of the request.
+// evaluatePods returns warnings about existing pods of a namespace that violate a level. It uses at most half
+// of the time that remains for the request.
 func (p PodSecurity) evaluatePods(ctx context.Context, namespace string, level podsecurity.LevelVersion) []string {
 	timeout := podCheckTimeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -91,8 +91,8 @@ func (p PodSecurity) evaluatePods(ctx context.Context, namespace string, level p
 	return append(warnings, found.warnings()...)
 }
 
-// podSample contains pods of a namespace. first contains one pod of each controller, and the pods without a
-// controller. others contains the other pods, which are probably similar to a pod in first.
+// podSample contains pods of a namespace. first contains one pod per controller, and all pods without a
+// controller. others contains the remaining pods, each of which is probably similar to a pod in first.
 type podSample struct {
 	first, others []*corev1.Pod
 	total         int
@@ -103,7 +103,7 @@ func (s *podSample) pods() []*corev1.Pod {
 	return all[:min(len(all), maxPodsToCheck)]
 }
 
-// samplePods reads the pods of a namespace. It counts the pods that are not exempt, and retains the pods to
+// samplePods reads the pods of a namespace. It counts the pods that are not exempt, and keeps the pods to
 // evaluate.
 func (p PodSecurity) samplePods(ctx context.Context, namespace string) (podSample, error) {
 	var sample podSample
@@ -135,10 +135,10 @@ func (p PodSecurity) samplePods(ctx context.Context, namespace string) (podSampl
 	return sample, nil
 }
 
-// violatingPods groups pods by their violation.
+// violatingPods groups pods by their violations.
 type violatingPods map[string]podGroup
 
-// podGroup is a number of pods and the name of one of them.
+// podGroup is the number of pods in a group and the name of one of them.
 type podGroup struct {
 	name  string
 	count int
@@ -156,7 +156,7 @@ func (v violatingPods) add(name string, violations podsecurity.Violations) {
 	v[reasons] = podGroup{min(name, group.name), group.count + 1}
 }
 
-// warnings returns a line for each group, sorted.
+// warnings returns one line for each group. The lines are sorted.
 func (v violatingPods) warnings() []string {
 	var lines []string
 	for reasons, group := range v {

@@ -26,7 +26,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// secured returns PodSecurity with a namespace that has labels and contains pods.
+// secured returns a PodSecurity plugin whose namespace "a" has the given labels and pods.
 func secured(labels map[string]string, pods ...*corev1.Pod) plugin.PodSecurity {
 	return plugin.PodSecurity{
 		Standards:  podsecurity.AllVersions(),
@@ -159,7 +159,8 @@ func TestPodSecurityOfUpdates(t *testing.T) {
 	}
 }
 
-// TestPodSecurityOfTemplates checks warnings and audit annotations for templates of all kinds.
+// TestPodSecurityOfTemplates checks the warnings and audit annotations for each kind of object with a pod
+// template.
 func TestPodSecurityOfTemplates(t *testing.T) {
 	t.Parallel()
 	template := corev1.PodTemplateSpec{Spec: podNamed("x", onHostNetwork).Spec}
@@ -209,7 +210,7 @@ func TestPodSecurityWithoutNamespace(t *testing.T) {
 	}
 }
 
-// relabeled returns a request that changes the labels of the namespace a.
+// relabeled returns a request that changes the labels of the namespace "a".
 func relabeled(old, labels map[string]string) *admission.Attributes {
 	namespace := func(labels map[string]string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: podSecurityLabels(labels)}}
@@ -283,7 +284,7 @@ func TestPodSecurityOfManyPods(t *testing.T) {
 	}
 }
 
-// TestPodSecurityOfSlowPods checks the warning if pods cannot be listed, or not in time.
+// TestPodSecurityOfSlowPods checks the warning if listing the pods fails or does not finish in time.
 func TestPodSecurityOfSlowPods(t *testing.T) {
 	t.Parallel()
 	p := secured(nil, podNamed("x", onHostNetwork))

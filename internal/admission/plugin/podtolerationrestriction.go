@@ -13,14 +13,15 @@ import (
 	"mainstay.dev/mainstay/internal/admission/config"
 )
 
-// Annotations of namespaces: the default tolerations of new pods, and the permitted tolerations.
+// These annotations of a namespace contain the default tolerations of its new pods, and the permitted
+// tolerations.
 const (
 	defaultTolerations   = "scheduler.alpha.kubernetes.io/defaultTolerations"
 	tolerationsWhitelist = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 )
 
-// PodTolerationRestriction adds the default tolerations of the namespace to new pods, and rejects
-// tolerations that the namespace does not permit.
+// PodTolerationRestriction adds the namespace's default tolerations to new pods, and rejects tolerations that
+// the namespace does not permit.
 type PodTolerationRestriction struct {
 	onCreateOrUpdate
 	Namespaces Getter[*corev1.Namespace]
@@ -66,8 +67,8 @@ func (p PodTolerationRestriction) Mutate(ctx context.Context, a *admission.Attri
 	return p.Validate(ctx, a)
 }
 
-// Validate implements admission.Validator. As in kube-apiserver, the error of a rejection is not an
-// API error, so that the response has the status 500.
+// Validate implements admission.Validator. As in kube-apiserver, a rejection is not an API error, so the
+// response has the status 500.
 func (p PodTolerationRestriction) Validate(ctx context.Context, a *admission.Attributes) error {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	if pod == nil || len(pod.Spec.Tolerations) == 0 {
@@ -84,8 +85,8 @@ func (p PodTolerationRestriction) Validate(ctx context.Context, a *admission.Att
 	return nil
 }
 
-// tolerations returns the tolerations of an annotation of the request's namespace. Without the
-// annotation, it returns the tolerations of the configuration. An annotation with an empty value is
+// tolerations returns the tolerations in an annotation of the request's namespace, or the configured
+// tolerations (ofCluster) if the namespace does not have the annotation. An annotation with an empty value is
 // equivalent to an empty list.
 func (p PodTolerationRestriction) tolerations(ctx context.Context, a *admission.Attributes, annotation string, ofCluster []corev1.Toleration) ([]corev1.Toleration, error) {
 	namespace, err := p.Namespaces.Get(ctx, types.NamespacedName{Name: a.Namespace})

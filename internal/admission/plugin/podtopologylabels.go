@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// PodTopologyLabels copies the zone and region labels of the node to a binding, or to a new pod
-// with a node name, and overwrites existing values.
+// PodTopologyLabels copies the zone and region labels of a node to bindings to this node, and to new pods that
+// name the node. It overwrites existing values.
 type PodTopologyLabels struct {
 	onCreate
 	Nodes Getter[*corev1.Node]
@@ -43,8 +43,8 @@ func (p PodTopologyLabels) Mutate(ctx context.Context, a *admission.Attributes) 
 	return nil
 }
 
-// label adds the labels of a node. It returns nil if the node does not exist, because pods can be
-// bound to missing nodes.
+// label adds the labels of a node. It returns nil if the node does not exist, because pods can be bound to
+// nodes that do not exist.
 func (p PodTopologyLabels) label(ctx context.Context, nodeName string, labels *map[string]string) error {
 	node, err := p.Nodes.Get(ctx, types.NamespacedName{Name: nodeName})
 	if apierrors.IsNotFound(err) {

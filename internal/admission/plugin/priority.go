@@ -19,7 +19,7 @@ type PriorityClasses interface {
 	Lister[*schedulingv1.PriorityClass]
 }
 
-// Priority sets the priority of new pods from their class or the default class, and rejects a
+// Priority sets the priority of new pods from their priority class or from the default class. It also rejects a
 // second default class.
 type Priority struct {
 	onCreateOrUpdate
@@ -61,7 +61,7 @@ func (p Priority) Mutate(ctx context.Context, a *admission.Attributes) error {
 	return setPriority(a, &pod.Spec, class)
 }
 
-// keepPriority copies the server-set values of the old pod if the client omits them.
+// keepPriority copies the values that the server set in the old pod, if the client omits them.
 func keepPriority(spec *corev1.PodSpec, old *corev1.Pod) {
 	if old == nil {
 		return
@@ -74,7 +74,8 @@ func keepPriority(spec *corev1.PodSpec, old *corev1.Pod) {
 	}
 }
 
-// classOf returns the priority class of a pod, and sets the class name in the pod if it is empty.
+// classOf returns the priority class of a pod. If the pod names no class, it sets the name of the default class
+// in the pod.
 func (p Priority) classOf(ctx context.Context, a *admission.Attributes, spec *corev1.PodSpec) (*schedulingv1.PriorityClass, error) {
 	if spec.PriorityClassName == "" {
 		class, err := p.defaultClass(ctx)
@@ -98,8 +99,8 @@ func (p Priority) classOf(ctx context.Context, a *admission.Attributes, spec *co
 	return class, nil
 }
 
-// defaultClass returns the default class, or nil. If two default classes were written concurrently, it
-// returns the class with the lower value.
+// defaultClass returns the default class, or nil if there is none. Concurrent writes can create two default
+// classes; it then returns the one with the lower value.
 func (p Priority) defaultClass(ctx context.Context) (*schedulingv1.PriorityClass, error) {
 	var chosen *schedulingv1.PriorityClass
 	for class, err := range p.Classes.List(ctx, "", rest.ListOptions{}) {
@@ -113,8 +114,8 @@ func (p Priority) defaultClass(ctx context.Context) (*schedulingv1.PriorityClass
 	return chosen, nil
 }
 
-// setPriority sets the fields derived from the class. It returns an error if the pod has different
-// values.
+// setPriority sets the fields that are derived from the class. It returns an error if the pod already has
+// different values.
 func setPriority(a *admission.Attributes, spec *corev1.PodSpec, class *schedulingv1.PriorityClass) error {
 	priority := class.Value
 	if own := spec.Priority; own != nil && *own != priority {

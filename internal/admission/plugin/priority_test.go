@@ -68,7 +68,7 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// TestPriorityOfUpdates checks that omitted values are preserved without looking up the class.
+// TestPriorityOfUpdates checks that an update preserves omitted values without looking up the class.
 func TestPriorityOfUpdates(t *testing.T) {
 	t.Parallel()
 	old := podNamed("x", func(s *corev1.PodSpec) {

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/registry/quota"
 )
 
-// ResourceQuota rejects requests that exceed the quotas of the namespace. The storage charges
-// accepted requests when it writes them (see quota.Ledger.Account).
+// ResourceQuota rejects requests that exceed the quotas of the namespace. It charges nothing: the storage
+// charges admitted requests when it writes the objects (see quota.Ledger.Account).
 type ResourceQuota struct {
 	onCreateOrUpdate
 	Ledger *quota.Ledger

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// RuntimeClass sets the overhead and the node constraints of the runtime class in new pods.
+// RuntimeClass sets the overhead and the node constraints of new pods from their runtime class.
 type RuntimeClass struct {
 	onCreate
 	Classes Getter[*nodev1.RuntimeClass]
@@ -72,7 +72,7 @@ func (p RuntimeClass) classOf(ctx context.Context, a *admission.Attributes, pod 
 	return class, err
 }
 
-// overheadOf returns the pod overhead of a class, or nil if there is no class or no overhead.
+// overheadOf returns the pod overhead that a class defines, or nil if class is nil or defines no overhead.
 func overheadOf(class *nodev1.RuntimeClass) corev1.ResourceList {
 	if class == nil || class.Overhead == nil {
 		return nil
@@ -106,8 +106,8 @@ func schedule(a *admission.Attributes, spec *corev1.PodSpec, scheduling *nodev1.
 	return nil
 }
 
-// Validate implements admission.Validator. It compares the overhead with the class, because
-// webhooks may have changed it.
+// Validate implements admission.Validator. It compares the overhead of the pod with the overhead of the class,
+// because webhooks may have changed the pod.
 func (p RuntimeClass) Validate(ctx context.Context, a *admission.Attributes) error {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	if pod == nil {

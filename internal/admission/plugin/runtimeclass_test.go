@@ -74,7 +74,7 @@ func TestRuntimeClass(t *testing.T) {
 	}
 }
 
-// TestMergedTolerations checks that covered tolerations are omitted.
+// TestMergedTolerations checks that tolerations that another toleration covers are omitted.
 func TestMergedTolerations(t *testing.T) {
 	t.Parallel()
 	seconds := func(n int64) corev1.Toleration {

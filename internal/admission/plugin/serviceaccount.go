@@ -23,16 +23,16 @@ const (
 	enforceMountableSecrets = "kubernetes.io/enforce-mountable-secrets"
 	tokenVolumePrefix       = "kube-api-access-"
 	tokenMountPath          = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// tokenSeconds is one hour, plus a tolerance for the kubelet's refresh.
+	// tokenSeconds is one hour plus 7 seconds, as in kube-apiserver.
 	tokenSeconds = 60*60 + 7
 	rootCA       = "kube-root-ca.crt"
 )
 
-// ServiceAccount sets the service account of new pods, adds its pull secrets and a volume with its
-// token, and rejects secrets that a restricted service account does not list.
+// ServiceAccount sets the service account of new pods, and adds the account's pull secrets and a volume with
+// its token. It rejects secrets that a restricted service account does not list.
 type ServiceAccount struct {
 	Accounts Getter[*corev1.ServiceAccount]
-	// Provide is called if the default service account of a namespace is missing. It creates the account or
+	// Provide is called if the default service account of a namespace is missing. It creates the account, or
 	// waits until the controller has created it. The account may still be missing when Provide returns. If
 	// Provide is nil, the request is rejected immediately.
 	Provide func(ctx context.Context, namespace string)
@@ -116,7 +116,8 @@ func (p ServiceAccount) validateNew(ctx context.Context, a *admission.Attributes
 	return limitSecrets(a, pod, account)
 }
 
-// validateEphemeral rejects ephemeral containers with secrets that the service account does not list.
+// validateEphemeral rejects ephemeral containers that use secrets which the restricted service account does not
+// list.
 func (p ServiceAccount) validateEphemeral(ctx context.Context, a *admission.Attributes, pod *corev1.Pod) error {
 	account, err := p.account(ctx, a, pod.Spec.ServiceAccountName)
 	if err != nil {
@@ -140,8 +141,8 @@ func isMirror(pod *corev1.Pod) bool {
 	return ok
 }
 
-// validateMirror rejects mirror pods that reference service accounts or secrets. A mirror pod runs
-// even if it is rejected, but must not give the kubelet access to secrets.
+// validateMirror rejects mirror pods that reference service accounts or secrets. The kubelet runs a mirror pod
+// even if it is rejected, but the rejection keeps the kubelet from gaining access to secrets.
 func validateMirror(pod *corev1.Pod) error {
 	switch {
 	case pod.Spec.ServiceAccountName != "":
@@ -180,8 +181,8 @@ func (p ServiceAccount) account(ctx context.Context, a *admission.Attributes, na
 	return account, nil
 }
 
-// mountsToken reports whether the containers of a pod mount the token of its service account. The
-// setting of the pod overrides the setting of the account.
+// mountsToken reports whether the containers of a pod mount the token of its service account. The pod's setting
+// overrides the account's setting. By default, the token is mounted.
 func mountsToken(spec *corev1.PodSpec, account *corev1.ServiceAccount) bool {
 	switch {
 	case spec.AutomountServiceAccountToken != nil:
@@ -192,7 +193,7 @@ func mountsToken(spec *corev1.PodSpec, account *corev1.ServiceAccount) bool {
 	return true
 }
 
-// mountToken mounts the token in each container without another volume at the same path.
+// mountToken mounts the token in each container that does not have another volume at the same path.
 func mountToken(spec *corev1.PodSpec) {
 	name, present := tokenVolume(spec)
 	needed := false
@@ -209,7 +210,7 @@ func mountToken(spec *corev1.PodSpec) {
 	}
 }
 
-// tokenVolume returns the name of the token volume, and reports whether the pod already has it.
+// tokenVolume returns the name of the token volume, and reports whether the pod already has this volume.
 func tokenVolume(spec *corev1.PodSpec) (name string, present bool) {
 	for i := range spec.Volumes {
 		if name := spec.Volumes[i].Name; strings.HasPrefix(name, tokenVolumePrefix) {
@@ -228,7 +229,7 @@ func mountsAt(c *corev1.Container, path string) bool {
 	return false
 }
 
-// tokenSource returns the volume that client-go expects in a pod: token, CA bundle and namespace.
+// tokenSource returns the volume that client-go expects in a pod: the token, the CA bundle and the namespace.
 func tokenSource() *corev1.ProjectedVolumeSource {
 	return &corev1.ProjectedVolumeSource{
 		DefaultMode: new(corev1.ProjectedVolumeSourceDefaultMode),
@@ -250,7 +251,7 @@ func enforces(account *corev1.ServiceAccount) bool {
 	return enforced
 }
 
-// limitSecrets rejects a pod with secrets that its restricted service account does not list.
+// limitSecrets returns an error if a pod uses secrets that its restricted service account does not list.
 func limitSecrets(a *admission.Attributes, pod *corev1.Pod, account *corev1.ServiceAccount) error {
 	if !enforces(account) {
 		return nil

@@ -53,14 +53,14 @@ func TestServiceAccount(t *testing.T) {
 			s.ServiceAccountName = "pulls"
 			s.InitContainers = []corev1.Container{{Name: "i", Image: "i"}}
 		}, account: "pulls", mounts: 2},
-		"an account that wants no mount":      {change: func(s *corev1.PodSpec) { s.ServiceAccountName = "quiet" }, account: "quiet"},
-		"a pod that does, of such an account": {change: func(s *corev1.PodSpec) { s.ServiceAccountName, s.AutomountServiceAccountToken = "quiet", ptr(true) }, account: "quiet", mounts: 1},
-		"a pod that wants no mount":           {change: func(s *corev1.PodSpec) { s.AutomountServiceAccountToken = ptr(false) }, account: "default"},
+		"account without automount":           {change: func(s *corev1.PodSpec) { s.ServiceAccountName = "quiet" }, account: "quiet"},
+		"pod overrides the account's setting": {change: func(s *corev1.PodSpec) { s.ServiceAccountName, s.AutomountServiceAccountToken = "quiet", ptr(true) }, account: "quiet", mounts: 1},
+		"pod without automount":               {change: func(s *corev1.PodSpec) { s.AutomountServiceAccountToken = ptr(false) }, account: "default"},
 		"a container with a volume of its own": {change: func(s *corev1.PodSpec) {
 			s.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "x", MountPath: tokenPath}}
 		}, account: "default"},
 		"no such account":                    {change: func(s *corev1.PodSpec) { s.ServiceAccountName = "none" }, refusal: `pods "x" is forbidden: error looking up service account a/none: serviceaccount "none" not found`},
-		"a store that does not answer":       {change: func(s *corev1.PodSpec) { s.ServiceAccountName = "broken" }, refusal: `pods "x" is forbidden: error looking up service account a/broken: disk trouble`},
+		"a store that returns an error":      {change: func(s *corev1.PodSpec) { s.ServiceAccountName = "broken" }, refusal: `pods "x" is forbidden: error looking up service account a/broken: disk trouble`},
 		"a secret that the account has":      {change: func(s *corev1.PodSpec) { s.ServiceAccountName, s.Volumes = "strict", secretVolume("s") }, account: "strict", mounts: 1},
 		"a secret that the account does not": {change: func(s *corev1.PodSpec) { s.ServiceAccountName, s.Volumes = "strict", secretVolume("o") }, refusal: `pods "x" is forbidden: volume with secret.secretName="o"` + notReferenced},
 		"a variable from such a secret":      {change: func(s *corev1.PodSpec) { s.ServiceAccountName, s.Containers[0].Env = "strict", secretEnv("o") }, refusal: `pods "x" is forbidden: container c with envVar E referencing secret.secretName="o"` + notReferenced},
@@ -83,7 +83,7 @@ func TestServiceAccount(t *testing.T) {
 			before := pod.DeepCopy()
 			mutated(t, p, creating(pods(), pod), "")
 			if diff := cmp.Diff(before, pod); diff != "" {
-				t.Errorf("a second time (-first +second):\n%s", diff)
+				t.Errorf("the second mutating pass changed the pod (-first +second):\n%s", diff)
 			}
 		})
 	}
@@ -143,18 +143,18 @@ func TestServiceAccountProvided(t *testing.T) {
 	asked := 0
 	p := plugin.ServiceAccount{Accounts: stored[*corev1.ServiceAccount]{}, Provide: func(_ context.Context, namespace string) {
 		if asked++; namespace != "a" {
-			t.Errorf("requests for the account of %q", namespace)
+			t.Errorf("Provide was called for namespace %q", namespace)
 		}
 	}}
 	mutated(t, p, creating(pods(), podNamed("x")), `pods "x" is forbidden: error looking up service account a/default: serviceaccount "default" not found`)
 	mutated(t, p, creating(pods(), podNamed("x", func(s *corev1.PodSpec) { s.ServiceAccountName = "b" })), `pods "x" is forbidden: error looking up service account a/b: serviceaccount "b" not found`)
 	if asked != 1 {
-		t.Errorf("%d requests", asked)
+		t.Errorf("Provide was called %d times", asked)
 	}
 }
 
-// TestServiceAccountOfEphemeralContainers checks that the secrets of ephemeral containers are
-// restricted too.
+// TestServiceAccountOfEphemeralContainers checks that the secrets of ephemeral containers are restricted as
+// well.
 func TestServiceAccountOfEphemeralContainers(t *testing.T) {
 	t.Parallel()
 	pod := podNamed("x", func(s *corev1.PodSpec) {

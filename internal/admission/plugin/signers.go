@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// isSignerAllowed reports whether the user of a request has permission for a verb (approve, sign or
-// attest) on a signer, or on all signers of its domain ("example.com/*").
+// isSignerAllowed reports whether the user of a request has permission for a verb (approve, sign or attest) on
+// a signer, or on all signers of the signer's domain ("example.com/*").
 func isSignerAllowed(ctx context.Context, authz authorizer.Authorizer, a *admission.Attributes, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range [...]string{signer, domain + "/*"} {

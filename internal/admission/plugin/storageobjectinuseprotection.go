@@ -11,15 +11,16 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// Finalizers that protect storage in use; a controller removes them.
+// These finalizers protect storage objects that are in use. The controllers in package storageprotection remove
+// them.
 const (
 	pvProtection  = "kubernetes.io/pv-protection"
 	pvcProtection = "kubernetes.io/pvc-protection"
 	vacProtection = "kubernetes.io/vac-protection"
 )
 
-// StorageObjectInUseProtection adds a finalizer to new volumes, claims and volume attributes classes,
-// which prevents their deletion while they are used.
+// StorageObjectInUseProtection adds a finalizer to new volumes, claims and volume attributes classes. The
+// finalizer prevents the removal of an object while it is in use.
 type StorageObjectInUseProtection struct{ onCreate }
 
 var _ admission.Mutator = StorageObjectInUseProtection{}

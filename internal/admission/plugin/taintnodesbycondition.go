@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// TaintNodesByCondition adds the not-ready taint to new nodes. It prevents scheduling until the node
-// lifecycle controller removes the taint.
+// TaintNodesByCondition adds the not-ready taint to new nodes. The taint prevents scheduling until the node
+// lifecycle controller removes it.
 type TaintNodesByCondition struct{ onCreate }
 
 var _ admission.Mutator = TaintNodesByCondition{}

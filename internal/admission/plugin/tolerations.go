@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mergeTolerations concatenates two lists and omits the tolerations that another toleration covers.
+// mergeTolerations concatenates two lists, and omits tolerations that are covered by another one.
 func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
 	all := make([]corev1.Toleration, 0, len(first)+len(second))
 	all = append(append(all, first...), second...)
@@ -17,8 +17,8 @@ func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
 	return merged
 }
 
-// coveredBy reports whether a toleration in a list covers t. If another is set, equal tolerations
-// do not count.
+// coveredBy reports whether a toleration in the list covers t. If another is true, tolerations that are equal
+// to t are ignored.
 func coveredBy(list []corev1.Toleration, t *corev1.Toleration, another bool) bool {
 	for i := range list {
 		if equalTolerations(&list[i], t) {
@@ -34,7 +34,7 @@ func coveredBy(list []corev1.Toleration, t *corev1.Toleration, another bool) boo
 	return false
 }
 
-// covers reports whether a toleration includes another, different toleration. As in kube-apiserver, a
+// covers reports whether the toleration wide covers a different toleration t. As in kube-apiserver, a
 // toleration without an operator covers only tolerations with the explicit operator Equal.
 func covers(wide, t *corev1.Toleration) bool {
 	everyKey := wide.Key == "" && wide.Operator == corev1.TolerationOpExists
