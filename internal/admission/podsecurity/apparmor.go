@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// appArmorProfile forbids AppArmor profiles other than the default profile of the runtime and local profiles,
-// in the fields and in the older annotations.
+// appArmorProfile forbids AppArmor profiles other than the default profile of the runtime and local profiles.
+// It checks the fields and the older annotations.
 func appArmorProfile(pod Pod) Violation {
 	var by setters
 	var profiles valueSet
@@ -42,8 +42,8 @@ func unconfined(profile *corev1.AppArmorProfile) bool {
 	return profile != nil && profile.Type != corev1.AppArmorProfileTypeRuntimeDefault && profile.Type != corev1.AppArmorProfileTypeLocalhost
 }
 
-// forbiddenAppArmorAnnotations returns the annotations with forbidden profiles in the form
-// name="value", sorted.
+// forbiddenAppArmorAnnotations returns the annotations that set forbidden profiles, in the form key="profile",
+// sorted.
 func forbiddenAppArmorAnnotations(annotations map[string]string) []string {
 	var forbidden []string
 	for key, profile := range annotations {

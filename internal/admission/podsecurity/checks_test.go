@@ -9,10 +9,10 @@ import (
 	"mainstay.dev/mainstay/internal/apitest/alloctest"
 )
 
-// newestMinor is one more than any version that a check names.
+// newestMinor is one more than the newest version that any check names.
 const newestMinor = 38
 
-// violationSince is the violation of a level from a version on; "" means no violation.
+// violationSince is the violation of a level since version v1.since; "" means no violation.
 type violationSince struct {
 	since int
 	text  string
@@ -21,16 +21,17 @@ type violationSince struct {
 // always returns a violation in all versions.
 func always(text string) []violationSince { return []violationSince{{0, text}} }
 
-// fixture is an allowed pod with one change.
+// fixture is a pod that is allowed except for one change.
 type fixture struct {
 	name   string
 	change func(*corev1.PodSpec)
-	// baseline and restricted are the violations, oldest version first; nil if there are none.
+	// baseline and restricted are the violations of the two levels, oldest version first; nil means no
+	// violation.
 	baseline, restricted []violationSince
 	annotations          map[string]string
 }
 
-// good returns the spec of a pod that all levels of all versions allow.
+// good returns the spec of a pod that all levels allow in all versions.
 func good() *corev1.PodSpec {
 	container := func(name string) corev1.Container {
 		return corev1.Container{Name: name, SecurityContext: &corev1.SecurityContext{
@@ -47,7 +48,7 @@ func good() *corev1.PodSpec {
 	}
 }
 
-// first returns a change of the security context of the first container.
+// first returns a change to the security context of the first container.
 func first(change func(*corev1.SecurityContext)) func(*corev1.PodSpec) {
 	return func(s *corev1.PodSpec) { change(s.Containers[0].SecurityContext) }
 }
@@ -61,7 +62,7 @@ func all(change func(*corev1.SecurityContext)) func(*corev1.PodSpec) {
 	}
 }
 
-// ofPod returns a change of the pod's security context.
+// ofPod returns a change to the pod's security context.
 func ofPod(change func(*corev1.PodSecurityContext)) func(*corev1.PodSpec) {
 	return func(s *corev1.PodSpec) { change(s.SecurityContext) }
 }
@@ -89,7 +90,7 @@ func volume(name string, source corev1.VolumeSource) func(*corev1.PodSpec) {
 
 func ptr[T any](v T) *T { return &v }
 
-// TestChecks evaluates each fixture with both levels in every version.
+// TestChecks evaluates each fixture at both levels in every version.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	standards := podsecurity.AllVersions()
@@ -97,7 +98,7 @@ func TestChecks(t *testing.T) {
 	for _, f := range fixtures() {
 		t.Run(f.name, func(t *testing.T) {
 			if seen[f.name] {
-				t.Fatal("two fixtures have this name")
+				t.Fatal("another fixture has the same name")
 			}
 			seen[f.name] = true
 			spec := good()
@@ -136,7 +137,7 @@ func wantVerdict(t *testing.T, standards *podsecurity.Standards, level podsecuri
 	}
 }
 
-// TestJudgeAllocates checks that the evaluation of an allowed pod does not allocate.
+// TestJudgeAllocates checks that evaluating an allowed pod does not allocate.
 func TestJudgeAllocates(t *testing.T) {
 	standards, pod := podsecurity.AllVersions(), podsecurity.Pod{Spec: good(), Annotations: map[string]string{"a": "b"}}
 	for _, level := range []podsecurity.Level{podsecurity.Baseline, podsecurity.Restricted} {

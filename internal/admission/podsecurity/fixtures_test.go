@@ -11,7 +11,7 @@ const (
 	seccompOfContainer = "container.seccomp.security.alpha.kubernetes.io/"
 )
 
-// fixtures returns pods for each check: rejected pods with the versions that reject them, and allowed edge
+// fixtures returns pods for each check: rejected pods, with the versions that reject them, and allowed edge
 // cases.
 func fixtures() []fixture {
 	var found []fixture
@@ -304,7 +304,7 @@ func hostProcessFixtures() []fixture {
 	}
 }
 
-// windowsFixtures are pods without the fields that Windows does not support.
+// windowsFixtures returns Windows pods without the fields that Windows does not support.
 func windowsFixtures() []fixture {
 	bare := func(s *corev1.PodSpec) {
 		s.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr(true)}

@@ -2,7 +2,7 @@ package podsecurity
 
 import "strings"
 
-// hostNamespaces forbids the host's namespaces.
+// hostNamespaces forbids using the host's network, PID and IPC namespaces.
 func hostNamespaces(pod Pod) Violation {
 	var shared []string
 	if pod.Spec.HostNetwork {

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// hostProbes forbids probes and lifecycle hooks with a host, because the kubelet would connect to
-// hosts other than the pod.
+// hostProbes forbids probes and lifecycle hooks that name a host, because the kubelet would connect to hosts
+// other than the pod.
 func hostProbes(pod Pod) Violation {
 	var by, hosts valueSet
 	pod.eachContainer(func(c *corev1.Container) {
@@ -32,7 +32,7 @@ func hostProbes(pod Pod) Violation {
 		plural("probe or lifecycle host", "probe or lifecycle hosts", len(hosts)), quoted(hosts))}
 }
 
-// addHosts adds the hosts of the actions to hosts, and reports whether there are any.
+// addHosts adds the hosts that the actions name to hosts. It reports whether there are any.
 func addHosts(hosts *valueSet, get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) bool {
 	names := false
 	if get != nil && get.Host != "" {

@@ -1,7 +1,7 @@
-// Package podsecurity implements the Pod Security Standards: the rules of the levels baseline and restricted,
-// in each version since v1.0. It evaluates pods and parses policies from labels. The admission plugin
-// determines the policy of a request. Messages are the same as in kube-apiserver. Each check has its own
-// file.
+// Package podsecurity implements the Pod Security Standards, that is, the rules of the levels baseline and
+// restricted in each version since v1.0. It evaluates pods and parses policies from labels. The admission
+// plugin determines the policy for a request. Messages are the same as in kube-apiserver. Each check has its
+// own file.
 package podsecurity
 
 import (
@@ -13,24 +13,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pod is the evaluated pod or pod template.
+// Pod contains the parts of a pod or pod template that are evaluated.
 type Pod struct {
 	Annotations map[string]string
 	Spec        *corev1.PodSpec
 }
 
-// Violation is the result of one check; the zero value means that the pod passes.
+// Violation is the result of one check. The zero value means that the pod passes the check.
 type Violation struct {
 	// Reason is a short description, and Detail lists the affected parts of the pod.
 	Reason string
 	Detail string
 }
 
-// Violations are the results of all checks of a level, in the order of the checks; nil means that
-// the pod is allowed.
+// Violations are the violations of a level, in the order of the checks; nil means that the pod is allowed.
 type Violations []Violation
 
-// Reasons returns the violations without details.
+// Reasons returns the reasons of the violations without details, separated by commas.
 func (v Violations) Reasons() string {
 	reasons := make([]string, len(v))
 	for i := range v {
@@ -39,7 +38,7 @@ func (v Violations) Reasons() string {
 	return strings.Join(reasons, ", ")
 }
 
-// String returns the violations with their details.
+// String returns the violations with their details, separated by commas.
 func (v Violations) String() string {
 	texts := make([]string, len(v))
 	for i := range v {
@@ -48,7 +47,7 @@ func (v Violations) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// checkFunc returns the pod's violation of a check, or the zero value. It must not allocate if
+// checkFunc returns the pod's violation of a check, or the zero value if there is none. It must not allocate if
 // there is no violation.
 type checkFunc func(Pod) Violation
 
@@ -58,16 +57,17 @@ type check struct {
 	revisions []revision // oldest first
 }
 
-// revision is a check that applies from version v1.since until the next revision.
+// revision is the form of a check that applies from version v1.since until the next revision.
 type revision struct {
 	since int
 	check checkFunc
-	// replaces is a check of the level baseline that this check includes, and that the level
-	// restricted omits.
+	// replaces is the name of a check of the level baseline that this check includes. The level restricted
+	// omits that check.
 	replaces string
 }
 
-// revisionAt returns the revision for version v1.minor, or nil if the check was added later.
+// revisionAt returns the revision that applies in version v1.minor, or nil if the check was added in a later
+// version.
 func (c *check) revisionAt(minor int) *revision {
 	var found *revision
 	for i := range c.revisions {
@@ -121,7 +121,7 @@ func restrictedChecks() []check {
 	}
 }
 
-// unlessWindows skips pods for Windows, on which the fields of a check have no effect.
+// unlessWindows returns a check that skips Windows pods, for which the checked fields have no effect.
 func unlessWindows(j checkFunc) checkFunc {
 	return func(pod Pod) Violation {
 		if os := pod.Spec.OS; os != nil && os.Name == corev1.Windows {
@@ -131,8 +131,8 @@ func unlessWindows(j checkFunc) checkFunc {
 	}
 }
 
-// unlessUserNamespace skips pods with their own user namespace, because their root user is not the
-// host's.
+// unlessUserNamespace returns a check that skips pods with their own user namespace, because the root user of
+// such a pod is not the root user of the host.
 func unlessUserNamespace(j checkFunc) checkFunc {
 	return func(pod Pod) Violation {
 		if host := pod.Spec.HostUsers; host != nil && !*host {
@@ -150,7 +150,7 @@ type Standards struct {
 	baseline, restricted [][]checkFunc
 }
 
-// AllVersions returns the standards of all supported versions. All callers share them.
+// AllVersions returns the standards of all supported versions. All calls return the same value.
 func AllVersions() *Standards { return standards() }
 
 var standards = sync.OnceValue(newStandards)
@@ -176,8 +176,8 @@ func newStandards() *Standards {
 	return s
 }
 
-// restrictedChecksAt returns the checks of the level restricted in a version: the checks of
-// baseline that are not replaced, and its own.
+// restrictedChecksAt returns the checks of the level restricted in version v1.minor: its own checks, and the
+// checks of the level baseline that they do not replace.
 func restrictedChecksAt(baseline, restricted []check, minor int) []checkFunc {
 	replaced := map[string]bool{}
 	for i := range restricted {
@@ -188,7 +188,7 @@ func restrictedChecksAt(baseline, restricted []check, minor int) []checkFunc {
 	return append(checksAt(baseline, minor, replaced), checksAt(restricted, minor, nil)...)
 }
 
-// checksAt returns the checks of a version, except the checks whose names are in without.
+// checksAt returns the checks that apply in version v1.minor, except those whose names are in without.
 func checksAt(checks []check, minor int, without map[string]bool) []checkFunc {
 	var found []checkFunc
 	for i := range checks {
@@ -199,8 +199,8 @@ func checksAt(checks []check, minor int, without map[string]bool) []checkFunc {
 	return found
 }
 
-// Evaluate returns the pod's violations of a level; nil if the pod is allowed. It does not modify
-// or retain the pod, and is safe for concurrent use.
+// Evaluate returns the pod's violations of a level, or nil if the pod is allowed. It does not modify or retain
+// the pod, and is safe for concurrent use.
 func (s *Standards) Evaluate(level LevelVersion, pod Pod) Violations {
 	var of [][]checkFunc
 	switch level.Level {

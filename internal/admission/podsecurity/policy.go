@@ -48,7 +48,7 @@ type Version struct {
 // Pinned returns the version v1.minor.
 func Pinned(minor int) Version { return Version{pinned: true, minor: minor} }
 
-// NewerThan reports whether the version is pinned to a version after v1.minor.
+// NewerThan reports whether v is pinned to a version later than v1.minor.
 func (v Version) NewerThan(minor int) bool { return v.pinned && v.minor > minor }
 
 // String returns "latest" or "v1.x".
@@ -72,7 +72,7 @@ func ParseVersion(text string) (Version, error) {
 	return Pinned(minor), nil
 }
 
-// LevelVersion is a level of a version of the standards. The zero value allows all pods.
+// LevelVersion is a level in a certain version of the standards. The zero value allows all pods.
 type LevelVersion struct {
 	Level   Level
 	Version Version
@@ -87,7 +87,7 @@ type Policy struct {
 	Enforce, Audit, Warn LevelVersion
 }
 
-// LabelPrefix is the prefix of the namespace labels of a policy and of the audit annotations.
+// LabelPrefix is the prefix of the namespace labels that define a policy, and of the audit annotations.
 const LabelPrefix = "pod-security.kubernetes.io/"
 
 // The labels of a policy.
@@ -100,9 +100,9 @@ const (
 	warnVersionLabel    = LabelPrefix + "warn-version"
 )
 
-// With returns the policy of a namespace with labels, with p as the default. The policy is valid even if
-// there are errors: an invalid level selects restricted for the mode enforce and privileged for the other
-// modes, and an invalid version selects the latest version.
+// With returns the policy that the labels of a namespace define; p contains the defaults. The policy is valid
+// even if there are errors: an invalid level selects restricted for the mode enforce and privileged for the
+// other modes, and an invalid version selects the latest version.
 func (p Policy) With(labels map[string]string) (Policy, field.ErrorList) {
 	if len(labels) == 0 {
 		return p, nil
@@ -119,7 +119,7 @@ func (p Policy) With(labels map[string]string) (Policy, field.ErrorList) {
 		p.Warn.Level = Privileged
 	}
 	warnsOf := l.version(warnVersionLabel, &p.Warn.Version)
-	// An enforced level is also a warning level, because templates are not rejected.
+	// The enforced level is also used for warnings, because objects with pod templates are not rejected.
 	if warns == absent && enforces && p.Enforce.Level > p.Warn.Level {
 		p.Warn.Level = p.Enforce.Level
 		if warnsOf == absent {
@@ -144,7 +144,7 @@ const (
 	invalid
 )
 
-// level sets *level if the label is present. An invalid value sets Restricted.
+// level sets *level if the label is present. If its value is invalid, *level is set to Restricted.
 func (l *labelReader) level(label string, level *Level) labelState {
 	text, ok := l.labels[label]
 	if !ok {
@@ -155,7 +155,8 @@ func (l *labelReader) level(label string, level *Level) labelState {
 	return l.state(label, text, err)
 }
 
-// version sets *version if the label is present. An invalid value sets the latest version.
+// version sets *version if the label is present. If its value is invalid, *version is set to the latest
+// version.
 func (l *labelReader) version(label string, version *Version) labelState {
 	text, ok := l.labels[label]
 	if !ok {

@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission/podsecurity"
 )
 
-// TestPolicyOfLabels checks that labels override defaults, that invalid values are enforced as
-// restricted, and that the enforced level is also a warning level.
+// TestPolicyOfLabels checks that labels override defaults, that invalid levels are enforced as restricted, and
+// that the enforced level is also used for warnings.
 func TestPolicyOfLabels(t *testing.T) {
 	t.Parallel()
 	level := func(l podsecurity.Level) podsecurity.LevelVersion { return podsecurity.LevelVersion{Level: l} }

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// procMount requires the runtime's default masks of /proc.
+// procMount requires the container runtime's default masking of /proc.
 func procMount(pod Pod) Violation {
 	var by []string
 	var mounts valueSet

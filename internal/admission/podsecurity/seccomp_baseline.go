@@ -18,8 +18,8 @@ func seccompBaseline(pod Pod) Violation {
 
 const seccompReason = "seccompProfile"
 
-// seccompProfiles returns the parts of the pod with forbidden profiles, these profiles, and the containers
-// that have neither a profile of their own nor an allowed profile of the pod.
+// seccompProfiles returns the parts of the pod that set forbidden profiles, the types of these profiles, and
+// the containers that have neither their own profile nor an allowed profile of the pod.
 func seccompProfiles(pod Pod) (by setters, profiles valueSet, without []string) {
 	ofPod := pod.podContext().SeccompProfile
 	if ofPod != nil && !isSeccompAllowed(ofPod) {

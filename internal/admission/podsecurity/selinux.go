@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// seLinux10 allows only the SELinux types of containers, and forbids SELinux users and roles.
+// seLinux10 allows only the SELinux types for containers, and forbids setting SELinux users and roles.
 func seLinux10(pod Pod) Violation { return seLinux(pod, isContainerType) }
 
 // seLinux131 is like seLinux10, and also allows the type container_engine_t.

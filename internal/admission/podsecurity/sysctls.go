@@ -2,8 +2,7 @@ package podsecurity
 
 import "strings"
 
-// sysctls returns a check that allows only the namespaced kernel parameters that are safe in version
-// v1.minor.
+// sysctls returns a check that allows only the sysctls that are considered safe in version v1.minor.
 func sysctls(minor int) checkFunc {
 	return func(pod Pod) Violation {
 		var forbidden []string
@@ -19,8 +18,8 @@ func sysctls(minor int) checkFunc {
 	}
 }
 
-// safeSysctl reports whether a kernel parameter is safe, and returns the minor number of the first version in
-// which it is safe.
+// safeSysctl reports whether a sysctl is considered safe, and returns the minor number of the first version
+// that allows it.
 func safeSysctl(name string) (since int, safe bool) {
 	switch name {
 	case "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies",

@@ -24,8 +24,8 @@ func restrictedVolumes(pod Pod) Violation {
 		plural("restricted volume type", "restricted volume types", len(types)), quoted(types))}
 }
 
-// restrictedVolumeType returns the name of a volume's type, or "" if it is allowed. Unknown types
-// are not allowed.
+// restrictedVolumeType returns the name of a volume's type, or "" if the type is allowed. Unknown types are not
+// allowed.
 func restrictedVolumeType(s *corev1.VolumeSource) string {
 	switch {
 	case s.ConfigMap != nil, s.CSI != nil, s.DownwardAPI != nil, s.EmptyDir != nil, s.Ephemeral != nil,

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// eachContainer calls f with each container of a pod, in the order of messages.
+// eachContainer calls f with each container of a pod, in the order in which messages list them.
 func (p Pod) eachContainer(f func(*corev1.Container)) {
 	for i := range p.Spec.InitContainers {
 		f(&p.Spec.InitContainers[i])
@@ -29,7 +29,7 @@ func (p Pod) eachSecurityContext(f func(*corev1.Container, *corev1.SecurityConte
 	})
 }
 
-// podContext returns the security context of the pod, or an empty context.
+// podContext returns the security context of the pod, or an empty context if the pod has none.
 func (p Pod) podContext() corev1.PodSecurityContext {
 	if p.Spec.SecurityContext == nil {
 		return corev1.PodSecurityContext{}
@@ -37,7 +37,7 @@ func (p Pod) podContext() corev1.PodSecurityContext {
 	return *p.Spec.SecurityContext
 }
 
-// setters are the parts of a pod that set forbidden values.
+// setters identifies the parts of a pod that set forbidden values.
 type setters struct {
 	pod        bool
 	containers []string
@@ -45,7 +45,7 @@ type setters struct {
 
 func (s *setters) any() bool { return s.pod || len(s.containers) > 0 }
 
-// parts returns a description of the pod and a description of the containers.
+// parts describes the pod and the containers that set forbidden values.
 func (s *setters) parts() []string {
 	var parts []string
 	if s.pod {
@@ -60,7 +60,7 @@ func (s *setters) parts() []string {
 // String formats the setters for messages.
 func (s *setters) String() string { return strings.Join(s.parts(), " and ") }
 
-// valueSet is the sorted set of the values that a check forbids.
+// valueSet is the sorted set of the forbidden values that a pod contains.
 type valueSet []string
 
 func (v *valueSet) add(value string) {
@@ -69,7 +69,7 @@ func (v *valueSet) add(value string) {
 	}
 }
 
-// quoted formats a list for messages.
+// quoted quotes the elements of a list and joins them with commas.
 func quoted(list []string) string { return `"` + strings.Join(list, `", "`) + `"` }
 
 // plural returns the singular form if number is 1, otherwise the plural form.
