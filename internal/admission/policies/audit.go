@@ -16,14 +16,14 @@ import (
 	"mainstay.dev/mainstay/internal/cel/policy"
 )
 
-// failureKey is the audit annotation that lists the failed validations of bindings with the action
-// Audit.
+// failureKey is the key of the audit annotation that lists failed validations. It contains only failures of
+// bindings that have the action Audit.
 const failureKey = "validation.policy.admission.k8s.io/validation_failure"
 
-// maxAnnotation is the maximum size of an audit annotation of a policy, in bytes.
+// maxAnnotation is the maximum size of the value of a policy's audit annotation, in bytes.
 const maxAnnotation = 10 << 10
 
-// auditFailure is one failed validation in the annotation failureKey.
+// auditFailure is one failed validation in the audit annotation failureKey.
 type auditFailure struct {
 	Message           string                                     `json:"message"`
 	Policy            string                                     `json:"policy"`
@@ -45,19 +45,19 @@ func (v *validator) publishFailures() {
 	}
 }
 
-// annotations are the audit annotations of a policy by key, with the distinct values of all
+// annotations contains the audit annotations of a policy by key. The values are the distinct values for all
 // bindings and parameters.
 type annotations map[string][]string
 
 func (a annotations) publish(ctx context.Context, to *admission.Attributes, policyName string) {
 	for key, values := range a {
-		// An earlier attempt of the request may have a different value, which stays.
+		// An earlier attempt of the request may have recorded a different value, which is kept.
 		_ = to.Annotate(ctx, policyName+"/"+key, strings.Join(values, ", "))
 	}
 }
 
-// annotate evaluates the audit annotations of the policy with their own budget. An error rejects
-// the request unless the failure policy ignores it.
+// annotate evaluates the audit annotations of the policy. They have their own budget. An error rejects the
+// request unless the failure policy is Ignore.
 func (e evaluation) annotate() {
 	budget := policy.Budget(environment.RuntimeBudget)
 	for i, program := range e.programs.annotations {
@@ -83,8 +83,8 @@ func (e evaluation) annotate() {
 	}
 }
 
-// denyAnnotation rejects the request because of an invalid audit annotation, unless the failure
-// policy ignores it.
+// denyAnnotation rejects the request because of an invalid audit annotation, unless the failure policy is
+// Ignore.
 func (e evaluation) denyAnnotation(o outcome) {
 	if e.ignore {
 		return

@@ -16,13 +16,13 @@ type compiled struct {
 	mutations   []*policy.Program
 }
 
-// validation is a validation of a policy; message is nil without a message expression.
+// validation is a compiled validation of a policy. message is nil if the validation has no message expression.
 type validation struct {
 	check, message *policy.Program
 }
 
-// programs returns the compiled expressions of a policy. The first call compiles them. Evaluation
-// reports compilation errors.
+// programs returns the compiled expressions of a policy. The first call compiles them. Compilation errors are
+// returned when an expression is evaluated.
 func (d *definition) programs(shared *policy.Programs) *compiled {
 	d.compile.Do(func() {
 		c := policy.Compiler{Variables: len(d.variables) > 0 || d.mutating != nil, Programs: shared}

@@ -11,16 +11,16 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Conditions are the match conditions of a webhook. They have the variables of a policy's match
-// conditions, without parameters. They are safe for concurrent use.
+// Conditions contains the match conditions of a webhook. The conditions can use the same variables as those of
+// a policy, except params. Conditions is safe for concurrent use.
 type Conditions struct {
 	config   *Config
 	ignore   bool
 	compiled func() policy.Conditions
 }
 
-// Conditions returns the match conditions of a webhook. They are compiled at first use. If ignore
-// is set, Match returns false instead of an evaluation error. It retains the slice.
+// Conditions returns the match conditions of a webhook, which are compiled at first use. If ignore is true,
+// Match returns false instead of an evaluation error. Conditions retains the slice.
 func (c *Config) Conditions(listed []admissionregistrationv1.MatchCondition, ignore bool) *Conditions {
 	return &Conditions{config: c, ignore: ignore, compiled: sync.OnceValue(func() policy.Conditions {
 		compiler := policy.Compiler{Programs: c.Programs}
@@ -28,8 +28,8 @@ func (c *Config) Conditions(listed []admissionregistrationv1.MatchCondition, ign
 	})}
 }
 
-// Match reports whether all conditions are true for a request, converted to the given resource. It returns
-// the error of the evaluation, or of the lookup of the namespace.
+// Match reports whether all conditions are true for a request, converted to the given resource. The error is an
+// evaluation error or the error of reading the namespace.
 func (c *Conditions) Match(ctx context.Context, s *match.Subject, matched *rest.Resource) (bool, error) {
 	in, err := c.config.review(ctx, s).input(matched, nil, nil)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/cel/policy"
 )
 
-// Metrics are the metrics of policies, with the names of kube-apiserver. All control planes of a
-// server share them. A nil *Metrics records nothing. It is safe for concurrent use.
+// Metrics contains the metrics of policies, under kube-apiserver's metric names. All control planes of a server
+// share them. A nil *Metrics records nothing. Metrics is safe for concurrent use.
 type Metrics struct {
 	validations, mutations         *prometheus.CounterVec
 	validationTimes, mutationTimes *prometheus.HistogramVec
@@ -49,7 +49,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// errorType returns the metric label of an evaluation error.
+// errorType returns the value of the metric label for an evaluation error.
 func errorType(err error) string {
 	switch {
 	case err == nil:

@@ -26,7 +26,7 @@ type Mutating struct{ *policySet }
 
 var _ admission.Mutator = Mutating{}
 
-// NewMutating returns the plugin without policies. It retains config.
+// NewMutating returns the plugin, which has no policies yet. It retains config.
 func NewMutating(config *Config) Mutating {
 	return Mutating{newSet(config, mutatingPolicies, mutatingDefinition, mutatingBinding)}
 }
@@ -45,12 +45,12 @@ func mutatingBinding(b *admissionregistrationv1.MutatingAdmissionPolicyBinding) 
 // Name implements admission.Plugin.
 func (Mutating) Name() string { return "MutatingAdmissionPolicy" }
 
-// Handles implements admission.Plugin. It includes deletions, although they have no object to modify,
-// because a misconfigured policy rejects them, as in kube-apiserver.
+// Handles implements admission.Plugin. Deletions have no object to modify, but they are included because a
+// misconfigured policy rejects them, as in kube-apiserver.
 func (Mutating) Handles(admission.Operation) bool { return true }
 
-// Mutate implements admission.Mutator. It continues after a rejection, because the response lists the
-// rejections of all policies.
+// Mutate implements admission.Mutator. It continues after a policy has rejected the request, because the
+// response lists the rejections of all policies.
 func (p Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 	policies := p.candidates(&a.Request)
 	if len(policies) == 0 {
@@ -69,7 +69,7 @@ func (p Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 	return m.result()
 }
 
-// reinvocationStateOf returns the state of the first pass, or a new one.
+// reinvocationStateOf returns the state of the first pass, or a new state in the first pass.
 func (p Mutating) reinvocationStateOf(a *admission.Attributes) *reinvocationState {
 	if have, ok := a.State(p).(*reinvocationState); ok {
 		return have
@@ -79,16 +79,16 @@ func (p Mutating) reinvocationStateOf(a *admission.Attributes) *reinvocationStat
 	return made
 }
 
-// reinvocationState records which invocations may be repeated in the second pass.
+// reinvocationState records which invocations to repeat in the second pass.
 type reinvocationState struct {
-	// invoked contains the invocations with the reinvocation policy IfNeeded since the last modification of
-	// the object. due contains the invocations to repeat in the second pass.
+	// invoked contains the invocations that have the reinvocation policy IfNeeded and were made since the
+	// object was last modified. due contains the invocations to repeat in the second pass.
 	invoked, due map[invocationKey]bool
-	// output is a copy of the object after the first pass.
+	// output is a copy of the object at the end of the plugin's last pass.
 	output runtime.Object
 }
 
-// markDue schedules a repetition of all invocations in invoked, because the object was modified after them.
+// markDue schedules a repetition of the invocations in invoked, because the object has been modified since.
 func (r *reinvocationState) markDue() {
 	for key := range r.invoked {
 		r.due[key] = true
@@ -96,7 +96,7 @@ func (r *reinvocationState) markDue() {
 	clear(r.invoked)
 }
 
-// saveOutput stores a copy of the object, if a second pass may need it for comparison.
+// saveOutput stores a copy of the object if a second pass may need to compare it.
 func (r *reinvocationState) saveOutput(obj runtime.Object) {
 	if r.output = nil; obj != nil && len(r.invoked) > 0 {
 		r.output = obj.DeepCopyObject()
@@ -109,7 +109,7 @@ type invocation struct {
 	binding  *binding
 	param    param
 	resource *rest.Resource
-	// decision records the explanation of the decision; nil if the request is not explained.
+	// decision records the decision of the policy; nil if no explanation was requested.
 	decision *admission.DecisionRecorder
 }
 
@@ -120,7 +120,7 @@ type invocationKey struct {
 
 func (i *invocation) key() invocationKey { return invocationKey{i.name, i.binding.name, i.param.name} }
 
-// mutator evaluates all policies for a request.
+// mutator evaluates all policies for one request.
 type mutator struct {
 	*review
 	config       *Config
@@ -128,7 +128,8 @@ type mutator struct {
 	rejections   []rejection
 }
 
-// invocations returns the matching policies and bindings, in the order of their names.
+// invocations returns the matching policies with their matching bindings and parameters. Policies and bindings
+// are sorted by name.
 func (m *mutator) invocations(policies []*boundPolicy) []invocation {
 	var list []invocation
 	for _, h := range policies {
@@ -167,8 +168,8 @@ func (m *mutator) bindingInvocations(h *boundPolicy, b *binding, matched *rest.R
 	return list
 }
 
-// invoke applies the mutations of a policy in order. It records errors of the policy and does not
-// return them; a returned error is an API error with another cause.
+// invoke applies the mutations of a policy in order. Errors that the policy caused are recorded as rejections.
+// A returned error is an API error that the policy did not cause.
 func (m *mutator) invoke(i invocation) error {
 	programs := i.programs(m.config.Programs)
 	in, err := m.input(i.resource, i.param.document, programs.variables)
@@ -205,8 +206,8 @@ func (m *mutator) invoke(i invocation) error {
 	return nil
 }
 
-// mutateAll applies the mutations in order, and reports whether one of them changed the object. It
-// returns the same errors as invoke.
+// mutateAll applies the mutations in order, and reports whether any of them changed the object. Errors are
+// handled as in invoke.
 func (m *mutator) mutateAll(i invocation, programs []*policy.Program) (changed bool, err error) {
 	for n, program := range programs {
 		did, err := m.mutate(i, n, program)
@@ -218,11 +219,10 @@ func (m *mutator) mutateAll(i invocation, programs []*policy.Program) (changed b
 	return changed, nil
 }
 
-// mutate applies the n-th mutation, and reports whether it changed the object. It returns the same
-// errors as invoke.
+// mutate applies the n-th mutation, and reports whether it changed the object. Errors are handled as in invoke.
 func (m *mutator) mutate(i invocation, n int, program *policy.Program) (bool, error) {
 	before, ok := m.Object.(codec.Object)
-	if !ok { // the request is a deletion, or its object is the options of a connection
+	if !ok { // the request is a deletion, or its object contains connect options
 		return false, nil
 	}
 	spec := &i.mutating.Mutations[n]
@@ -243,7 +243,7 @@ func (m *mutator) mutate(i invocation, n int, program *policy.Program) (bool, er
 	return !apiequality.Semantic.DeepEqual(before, m.Object), nil
 }
 
-// expressionField returns the path of the expression in a mutation.
+// expressionField returns the path of a mutation's expression, relative to the mutation.
 func expressionField(spec *admissionregistrationv1.Mutation) string {
 	if spec.JSONPatch != nil {
 		return "jsonPatch.expression"
@@ -251,7 +251,7 @@ func expressionField(spec *admissionregistrationv1.Mutation) string {
 	return "applyConfiguration.expression"
 }
 
-// explain records a mutation for the explanation.
+// explain adds the evaluation of a mutation to the explanation, if one was requested.
 func (i *invocation) explain(at location, err error, took time.Duration) {
 	if i.decision == nil {
 		return
@@ -263,7 +263,7 @@ func (i *invocation) explain(at location, err error, took time.Duration) {
 	i.decision.AddEvaluation(evaluation)
 }
 
-// apply evaluates an expression and replaces the object with its result.
+// apply evaluates a mutation's expression and replaces the object with the result.
 func (m *mutator) apply(i invocation, spec *admissionregistrationv1.Mutation, program *policy.Program) error {
 	in, err := m.input(i.resource, i.param.document, i.programs(m.config.Programs).variables)
 	if err != nil {
@@ -299,7 +299,8 @@ func (m *mutator) apply(i invocation, spec *admissionregistrationv1.Mutation, pr
 	return nil
 }
 
-// misconfigured records an invalid policy or binding.
+// misconfigured records that a policy or binding is invalid. It rejects the request unless the failure policy
+// is Ignore.
 func (m *mutator) misconfigured(d *definition, binding string, err error) {
 	m.startDecision(d.name, binding, types.NamespacedName{}).End(err)
 	if !d.ignore {
@@ -307,7 +308,7 @@ func (m *mutator) misconfigured(d *definition, binding string, err error) {
 	}
 }
 
-// reject records a rejection by a policy, unless the failure policy ignores it.
+// reject records that a policy rejects the request, unless the failure policy is Ignore.
 func (m *mutator) reject(i invocation, at location, err error) {
 	if i.ignore {
 		return
@@ -317,8 +318,8 @@ func (m *mutator) reject(i invocation, at location, err error) {
 	})
 }
 
-// result returns the error of a rejected request, or nil. As in kube-apiserver, its status is always 403, its
-// message is the message of the first rejection, and its causes are the messages of all rejections.
+// result returns the error for a rejected request, or nil. As in kube-apiserver, its status is always 403, its
+// message is that of the first rejection, and its causes are the messages of all rejections.
 func (m *mutator) result() error {
 	if len(m.rejections) == 0 {
 		return nil

@@ -17,14 +17,15 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// param is a parameter of a policy. The zero value means that the binding has no parameter.
+// param is a parameter of a policy. The zero value is used for a binding without a parameter.
 type param struct {
 	name     types.NamespacedName
 	document *policy.LazyDocument
 }
 
-// params returns the newest parameters of a binding. A binding without a parameter reference has
-// one zero param. An empty result disables the binding. The error is a configuration error.
+// params returns the current parameters of a binding. If the binding has no parameter reference, it returns one
+// zero param. If it returns no params, the policy is not evaluated for the binding. The error is a
+// configuration error.
 func (c *Config) params(ctx context.Context, r *admission.Request, kind *admissionregistrationv1.ParamKind, ref *admissionregistrationv1.ParamRef) ([]param, error) {
 	if kind == nil || ref == nil {
 		return []param{{}}, nil
@@ -52,8 +53,8 @@ func (c *Config) params(ctx context.Context, r *admission.Request, kind *admissi
 	return params, nil
 }
 
-// paramNamespace returns the namespace of the parameters: the namespace of the reference, or of the
-// request.
+// paramNamespace returns the namespace of the parameters, which is that of the reference or, by default, that
+// of the request. It returns "" for cluster-scoped parameters.
 func paramNamespace(r *admission.Request, resource *rest.Resource, ref *admissionregistrationv1.ParamRef) (string, error) {
 	switch {
 	case !resource.Namespaced && ref.Namespace != "":
@@ -68,7 +69,8 @@ func paramNamespace(r *admission.Request, resource *rest.Resource, ref *admissio
 	return r.Namespace, nil
 }
 
-// findParams reads the parameters of a binding, by name or by selector.
+// findParams reads the parameters of a binding by name or by selector. It returns none if the named object does
+// not exist.
 func findParams(ctx context.Context, resource *rest.Resource, namespace string, ref *admissionregistrationv1.ParamRef) ([]*codec.Record, error) {
 	if ref.Name != "" {
 		getter, ok := resource.Storage.(rest.Getter)
@@ -106,7 +108,7 @@ func findParams(ctx context.Context, resource *rest.Resource, namespace string, 
 	return found, nil
 }
 
-// paramDocument returns a stored object as a document, in the version of the resource.
+// paramDocument converts a stored object to the version of the resource and returns it as a document.
 func paramDocument(ctx context.Context, resource *rest.Resource, record *codec.Record) (map[string]any, error) {
 	obj, err := record.Shared()
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// applyPatch applies the JSON patch that an expression returned to an object. It returns nil if a
-// test operation fails, which means that the object is unchanged.
+// applyPatch applies the JSON patch made, which an expression returned, to an object. It returns nil if a test
+// operation of the patch fails; the object then remains unchanged.
 func applyPatch(version *codec.Version, obj codec.Object, made ref.Val) (codec.Object, error) {
 	operations, err := policy.PatchOf(made)
 	if err != nil {
@@ -54,7 +54,7 @@ func applyPatch(version *codec.Version, obj codec.Object, made ref.Val) (codec.O
 	return result, nil
 }
 
-// converter returns the merge schemas of a resource.
+// converter returns the merge schemas for a resource.
 func (c *Config) converter(r *rest.Resource) managedfields.TypeConverter {
 	if r.TypeConverter != nil {
 		return r.TypeConverter
@@ -62,8 +62,9 @@ func (c *Config) converter(r *rest.Resource) managedfields.TypeConverter {
 	return c.TypeConverter
 }
 
-// applyConfiguration merges an object with the apply configuration that an expression returned. The
-// fields have no owner in managedFields, so that a later write without the policy may remove them.
+// applyConfiguration merges the apply configuration made, which an expression returned, into an object.
+// managedFields does not record an owner of the applied fields, so that a later write without the policy may
+// remove them.
 func applyConfiguration(version *codec.Version, converter managedfields.TypeConverter, obj codec.Object, made ref.Val) (codec.Object, error) {
 	configuration, err := policy.ApplyConfigurationOf(made)
 	if err != nil {
@@ -118,8 +119,8 @@ func merge(converter managedfields.TypeConverter, obj codec.Object, patch *unstr
 	return converter.TypedToObject(merged)
 }
 
-// atomicPaths returns the paths that an apply configuration would replace atomically. They are
-// rejected, because the author intends to set only the listed fields.
+// atomicPaths returns the paths of the atomic lists, maps and structs in an apply configuration. They are
+// rejected, because they would be replaced as a whole, while the author intends to set only the listed fields.
 func atomicPaths(path []fieldpath.PathElement, s *schema.Schema, of schema.TypeRef, v value.Value) (found []string) {
 	atom, ok := s.Resolve(of)
 	switch {

@@ -1,8 +1,7 @@
-// Package policies contains the plugins ValidatingAdmissionPolicy and MutatingAdmissionPolicy. It
-// keeps policies and bindings in memory, compiles the expressions of a policy at first use, and
-// finds the matching policies of a request with one lookup. A policy is in effect when its write
-// returns; parameters are read during the evaluation. Messages, order, limits and metric names are
-// the same as in kube-apiserver.
+// Package policies contains the plugins ValidatingAdmissionPolicy and MutatingAdmissionPolicy. It keeps
+// policies and bindings in memory, compiles the expressions of a policy at first use, and finds the policies
+// that may match a request with one lookup. A policy is in effect by the time its write returns. Parameters are
+// read during the evaluation. Messages, order, limits and metric names are the same as in kube-apiserver.
 package policies
 
 import (
@@ -28,23 +27,23 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Config contains the dependencies of the policies on their control plane. All fields except
-// Metrics are required. It must not be modified after use.
+// Config contains the parts of a control plane that the plugins use. All fields except Metrics are required. A
+// Config must not be modified after it has been passed to a plugin.
 type Config struct {
 	Namespaces match.Namespaces
 	// Authorizer evaluates authorization expressions.
 	Authorizer authorizer.Authorizer
 	// ResourceOf returns the resource of a parameter kind, or nil.
 	ResourceOf func(schema.GroupVersionKind) *rest.Resource
-	// TypeConverter contains the merge schemas of built-in kinds.
+	// TypeConverter contains the merge schemas of the built-in kinds.
 	TypeConverter managedfields.TypeConverter
-	// Programs caches compiled expressions. It may be shared with other users.
+	// Programs caches compiled expressions. Other components may share the cache.
 	Programs *policy.Programs
 	Metrics  *Metrics // nil disables metrics
 	Logger   *slog.Logger
 }
 
-// Resources of policies.
+// The resources of policies.
 const (
 	validatingPolicies = "validatingadmissionpolicies"
 	mutatingPolicies   = "mutatingadmissionpolicies"
@@ -56,12 +55,14 @@ type policySet struct {
 	resource           string // name of the policy resource
 	policies, bindings follower
 
-	// index is nil after a change. It is written under mu, which also guards the following fields.
+	// index is nil after policies or bindings have changed. It is written under mu, which also guards the
+	// fields below.
 	index atomic.Pointer[match.Index[*boundPolicy]]
-	// staticIndex contains the policies from files. Only these policies apply to admission configuration.
+	// staticIndex contains only the policies from files, which are the only ones that apply to admission
+	// configuration.
 	staticIndex atomic.Pointer[match.Index[*boundPolicy]]
 	mu          sync.Mutex
-	// stored contains the objects of the API, and static the objects from files.
+	// stored contains the API objects, and static contains the objects from files.
 	stored, static objects
 	// parse converts objects from files.
 	parse func([]codec.Object) objects
@@ -73,14 +74,14 @@ type objects struct {
 	bindings map[string]*binding
 }
 
-// follower is a reflector.Objects.
+// follower is a reflector.Objects of any type.
 type follower interface {
 	Reflector(reflector.Collection, *reflector.Metrics) (*reflector.Reflector, error)
 	Written(*codec.Record) error
 	Deleted(types.NamespacedName, int64)
 }
 
-// definition is a policy with its lazily compiled expressions.
+// definition is a policy and its expressions, which are compiled at first use.
 type definition struct {
 	name       string
 	matcher    *match.Matcher
@@ -88,7 +89,7 @@ type definition struct {
 	ignore     bool // failure policy Ignore
 	conditions []admissionregistrationv1.MatchCondition
 	variables  []admissionregistrationv1.Variable
-	// One of the following is set.
+	// Exactly one of validating and mutating is set.
 	validating *admissionregistrationv1.ValidatingAdmissionPolicySpec
 	mutating   *admissionregistrationv1.MutatingAdmissionPolicySpec
 
@@ -104,7 +105,7 @@ type binding struct {
 	actions      []admissionregistrationv1.ValidationAction
 }
 
-// boundPolicy is a policy with its bindings, sorted by name.
+// boundPolicy is a policy with its bindings, which are sorted by name.
 type boundPolicy struct {
 	*definition
 	bindings []*binding
@@ -140,7 +141,7 @@ func newObjects() objects {
 	return objects{policies: map[string]*definition{}, bindings: map[string]*binding{}}
 }
 
-// follow returns a reflector consumer that updates known. s.mu guards known.
+// follow returns a reflector consumer that updates known, which s.mu guards.
 func follow[T codec.Object, K any](s *policySet, name string, known map[string]K, make func(T) K) follower {
 	return reflector.NewObjects(reflector.ObjectsConfig[T]{
 		Name: name, Logger: s.config.Logger,
@@ -160,15 +161,14 @@ func (s *policySet) update(make func()) {
 	s.index.Store(nil)
 }
 
-// Resources returns the resources for which the plugin requires a reflector: policies and their
-// bindings.
+// Resources returns the resources for which the plugin requires a reflector: its policies and their bindings.
 func (s *policySet) Resources() [2]schema.GroupResource {
 	return [2]schema.GroupResource{
 		{Group: admissionregistrationv1.GroupName, Resource: s.resource}, {Group: admissionregistrationv1.GroupName, Resource: bindingsOf(s.resource)},
 	}
 }
 
-// bindingsOf returns the resource of the bindings of policies.
+// bindingsOf returns the name of the binding resource for a policy resource.
 func bindingsOf(policies string) string {
 	return strings.TrimSuffix(policies, "policies") + "policybindings"
 }
@@ -181,21 +181,21 @@ func (s *policySet) followerOf(resource schema.GroupResource) follower {
 	return s.bindings
 }
 
-// Reflector returns a reflector that updates the plugin with the objects of a resource, which must be one of
-// the resources that Resources returns. The caller runs the reflector. metrics may be nil. The error reports
-// an invalid configuration of the reflector.
+// Reflector returns a reflector that updates the plugin when objects of a resource change. The resource must be
+// one of those that Resources returns. The caller runs the reflector. metrics may be nil. Reflector returns an
+// error if the configuration of the reflector is invalid.
 func (s *policySet) Reflector(resource schema.GroupResource, collection reflector.Collection, metrics *reflector.Metrics) (*reflector.Reflector, error) {
 	return s.followerOf(resource).Reflector(collection, metrics)
 }
 
-// Observer returns the observer of writes of a resource, which must be one of the resources that Resources
-// returns. With this observer, a policy is in effect when its write returns.
+// Observer returns an observer of writes to a resource, which must be one of those that Resources returns. With
+// the observer, a policy is in effect by the time its write returns.
 func (s *policySet) Observer(resource schema.GroupResource) *storage.Observer {
 	return &storage.Observer{Written: s.followerOf(resource).Written, Deleted: s.followerOf(resource).Deleted}
 }
 
-// SetStatic replaces the policies and bindings that were read from files. It retains the objects.
-// It is safe to call while requests are admitted.
+// SetStatic replaces the policies and bindings that were read from files. It retains the objects. It is safe to
+// call while requests are being admitted.
 func (s *policySet) SetStatic(all []codec.Object) {
 	static := s.parse(all)
 	s.update(func() {
@@ -204,8 +204,8 @@ func (s *policySet) SetStatic(all []codec.Object) {
 	})
 }
 
-// candidates returns the policies with bindings that may match a request. Only policies from files
-// apply to admission configuration.
+// candidates returns the bound policies that may match a request. For admission configuration, it returns only
+// policies from files. It returns none for authentication and authorization reviews.
 func (s *policySet) candidates(r *admission.Request) []*boundPolicy {
 	if match.IsReview(r) {
 		return nil
@@ -219,7 +219,7 @@ func (s *policySet) candidates(r *admission.Request) []*boundPolicy {
 	return nil
 }
 
-// currentIndex returns the index, and rebuilds it after a change.
+// currentIndex returns the index. It first rebuilds the index if policies or bindings have changed.
 func (s *policySet) currentIndex() *match.Index[*boundPolicy] {
 	if made := s.index.Load(); made != nil {
 		return made
@@ -234,8 +234,8 @@ func (s *policySet) currentIndex() *match.Index[*boundPolicy] {
 	return made
 }
 
-// boundPolicies returns the policies with their bindings, sorted by name. It omits policies without
-// bindings, which have no effect.
+// boundPolicies returns the policies with their bindings, sorted by name. It omits policies without bindings,
+// because they have no effect.
 func (o *objects) boundPolicies() []*boundPolicy {
 	of := make(map[string][]*binding, len(o.policies))
 	for _, name := range slices.Sorted(maps.Keys(o.bindings)) {

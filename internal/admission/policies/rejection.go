@@ -10,18 +10,18 @@ import (
 	"mainstay.dev/mainstay/internal/cel/policy"
 )
 
-// rejection is the rejection of a request by a policy.
+// rejection records that a policy rejects the request.
 type rejection struct {
 	policy, binding string // binding is "" for an error in the policy itself
 	param           types.NamespacedName
 	message         string
 	reason          metav1.StatusReason
 	location        location
-	err             error // evaluation error
+	err             error // evaluation error, or nil
 }
 
-// location is the location of an expression in a policy: a member of a list element of its spec, or the whole
-// list if member is empty. The zero value is unknown.
+// location identifies an expression in a policy: it is the field member of element index of the list spec.list.
+// If member is empty, location identifies the whole list. The zero value is an unknown location.
 type location struct {
 	list    string
 	index   int
@@ -36,7 +36,8 @@ func (p location) String() string {
 	return fmt.Sprintf("spec.%s[%d].%s", p.list, p.index, p.member)
 }
 
-// causes returns the causes of a rejection: the message, as in kube-apiserver, and the expression.
+// causes returns the causes of a rejection. The first one contains the message, as in kube-apiserver. If the
+// expression is known, a second one contains it.
 func (r *rejection) causes(kind, message string) []metav1.StatusCause {
 	causes := []metav1.StatusCause{{Message: message}}
 	if r.location.list == "" {
@@ -55,7 +56,7 @@ func (r *rejection) causes(kind, message string) []metav1.StatusCause {
 	return append(causes, metav1.StatusCause{Type: admission.CausePolicy, Field: r.location.String(), Message: text})
 }
 
-// nameOf returns the name of an object, with its namespace if it has one.
+// nameOf formats the name of an object, with its namespace if it has one.
 func nameOf(name types.NamespacedName) string {
 	if name.Namespace == "" {
 		return name.Name
@@ -63,7 +64,7 @@ func nameOf(name types.NamespacedName) string {
 	return name.String()
 }
 
-// startDecision starts recording the decision of a policy. It returns nil if the request has no explanation.
+// startDecision starts recording the decision of a policy. It returns nil if no explanation was requested.
 func (r *review) startDecision(policyName, binding string, param types.NamespacedName) *admission.DecisionRecorder {
 	if r.Explanation == nil {
 		return nil

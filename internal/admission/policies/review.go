@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// review is a request with the lazily created variables of expressions. It is not safe for
+// review is a request with the variables of expressions, which are created at first use. It is not safe for
 // concurrent use.
 type review struct {
 	*match.Subject
@@ -26,7 +26,7 @@ type review struct {
 	views       []view
 }
 
-// view contains the variables of a request in one version.
+// view contains the variables of a request, converted to one resource version.
 type view struct {
 	resource                   *rest.Resource
 	object, oldObject, request *policy.LazyDocument
@@ -40,8 +40,7 @@ func (c *Config) subject(a *admission.Attributes) *match.Subject {
 	return &match.Subject{Attributes: a, Namespaces: c.Namespaces}
 }
 
-// input returns the variables of a policy's expressions, for the request converted to the given
-// resource.
+// input returns the variables of a policy's expressions, for the request converted to the resource matched.
 func (r *review) input(matched *rest.Resource, params *policy.LazyDocument, variables []policy.Variable) (*policy.Input, error) {
 	if err := r.readNamespace(); err != nil {
 		return nil, err
@@ -56,8 +55,8 @@ func (r *review) input(matched *rest.Resource, params *policy.LazyDocument, vari
 	}, nil
 }
 
-// readNamespace reads the namespace of the request. For requests for a Namespace, the variable
-// namespaceObject is null, so it reads nothing.
+// readNamespace reads the namespace of the request. If the request is for a Namespace, it reads nothing,
+// because the variable namespaceObject is null.
 func (r *review) readNamespace() error {
 	if r.namespace != nil || r.Request.Namespace == "" || r.Kind() == corev1.SchemeGroupVersion.WithKind("Namespace") {
 		return nil
@@ -98,13 +97,14 @@ func (r *review) viewOf(matched *rest.Resource) *view {
 	return &r.views[len(r.views)-1]
 }
 
-// invalidate discards the variables after a modification of the object.
+// invalidate discards the variables after the object has been modified.
 func (r *review) invalidate() {
 	r.InvalidateConversions()
 	r.views = nil
 }
 
-// documentOf returns an object as a document, which may be shared; nil without an object.
+// documentOf returns an object as a document, which may share memory with the object. It returns nil if obj is
+// nil.
 func documentOf(obj runtime.Object) (map[string]any, error) {
 	switch obj := obj.(type) {
 	case nil:
@@ -115,7 +115,7 @@ func documentOf(obj runtime.Object) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 }
 
-// namespaceDocument returns the value of the variable namespaceObject. Times are time.Time values.
+// namespaceDocument returns the value of the variable namespaceObject. Timestamps in it are time.Time values.
 func namespaceDocument(namespace *corev1.Namespace) (map[string]any, error) {
 	seen := &corev1.Namespace{ObjectMeta: namespace.ObjectMeta, Spec: namespace.Spec, Status: namespace.Status}
 	seen.ManagedFields, seen.OwnerReferences, seen.SelfLink = nil, nil, ""
@@ -138,8 +138,8 @@ func namespaceDocument(namespace *corev1.Namespace) (map[string]any, error) {
 	return document, nil
 }
 
-// requestDocument returns the value of the variable request. Empty members are omitted, as in an
-// AdmissionReview.
+// requestDocument returns the value of the variable request. As in an AdmissionReview, empty members are
+// omitted.
 func requestDocument(r *admission.Request, matched *rest.Resource) (map[string]any, error) {
 	options, err := optionsOf(r.Options)
 	if err != nil {

@@ -27,7 +27,7 @@ type Validating struct{ *policySet }
 
 var _ admission.Validator = Validating{}
 
-// NewValidating returns the plugin without policies. It retains config.
+// NewValidating returns the plugin, which has no policies yet. It retains config.
 func NewValidating(config *Config) Validating {
 	return Validating{newSet(config, validatingPolicies, validatingDefinition, validatingBinding)}
 }
@@ -51,8 +51,8 @@ func (Validating) Name() string { return "ValidatingAdmissionPolicy" }
 // Handles implements admission.Plugin.
 func (Validating) Handles(admission.Operation) bool { return true }
 
-// Validate implements admission.Validator. The response contains the first rejection, but all
-// policies are evaluated for their warnings and audit annotations.
+// Validate implements admission.Validator. It returns the first rejection, but evaluates all policies for their
+// warnings and audit annotations.
 func (p Validating) Validate(ctx context.Context, a *admission.Attributes) error {
 	policies := p.candidates(&a.Request)
 	if len(policies) == 0 {
@@ -67,7 +67,7 @@ func (p Validating) Validate(ctx context.Context, a *admission.Attributes) error
 	return v.result()
 }
 
-// validator evaluates all policies for a request.
+// validator evaluates all policies for one request.
 type validator struct {
 	*review
 	config    *Config
@@ -75,7 +75,8 @@ type validator struct {
 	failures  []auditFailure
 }
 
-// evaluatePolicy evaluates a policy with its bindings. The error is an API error.
+// evaluatePolicy evaluates a policy with each of its bindings. The error is an API error that the policy did
+// not cause.
 func (v *validator) evaluatePolicy(h *boundPolicy) error {
 	matched, err := h.matcher.Match(v.ctx, v.Subject)
 	if err != nil {
@@ -121,7 +122,7 @@ func (v *validator) evaluateBinding(h *boundPolicy, b *binding, matched *rest.Re
 	return nil
 }
 
-// misconfigured records an invalid policy or binding.
+// misconfigured records that a policy is invalid or, if b is not nil, that its binding b is invalid.
 func (v *validator) misconfigured(h *boundPolicy, b *binding, err error) {
 	what, name := "policy", ""
 	if b != nil {
@@ -140,7 +141,7 @@ func (v *validator) deny(r rejection) {
 	}
 }
 
-// result publishes the audit annotations and returns the rejection, or nil.
+// result publishes the audit annotations and returns the error of the first rejection, or nil.
 func (v *validator) result() error {
 	v.publishFailures()
 	if v.rejection == nil {
@@ -185,11 +186,11 @@ type evaluation struct {
 	binding          *binding
 	param            types.NamespacedName
 	auditAnnotations annotations
-	decision         *admission.DecisionRecorder // nil without an explanation
+	decision         *admission.DecisionRecorder // nil if no explanation was requested
 }
 
-// run evaluates the policy and applies the results. It returns the error of a failed evaluation for
-// the explanation.
+// run evaluates the policy and applies the results. If an evaluation failed, it returns the error so that it
+// can be included in the explanation.
 func (e evaluation) run() error {
 	ctx := e.validator.ctx
 	matches, failed, err := e.programs.conditions.Match(ctx, e.in)
@@ -222,8 +223,8 @@ func (e evaluation) run() error {
 	return nil
 }
 
-// outcome is the result of a validation: valid, or the message of the rejection. err is set if the
-// evaluation failed. location is the location of the expression.
+// outcome is the result of a validation. If valid is false, message is the message of the rejection. err is set
+// if the evaluation failed. location is the location of the expression.
 type outcome struct {
 	valid    bool
 	message  string
@@ -233,17 +234,17 @@ type outcome struct {
 	took     time.Duration
 }
 
-// explain records the outcome of a validation for the explanation.
+// explain adds the outcome of a validation to the explanation, if one was requested.
 func (e evaluation) explain(i int, o *outcome) {
 	if e.decision == nil {
 		return
 	}
 	at := location{list: "validations", index: i, member: "expression"}
-	auditAnnotations := admission.Evaluation{Field: at.String(), Expression: e.validating.Validations[i].Expression, Message: o.message, Took: o.took}
+	result := admission.Evaluation{Field: at.String(), Expression: e.validating.Validations[i].Expression, Message: o.message, Took: o.took}
 	if o.err == nil {
-		auditAnnotations.Valid = &o.valid
+		result.Valid = &o.valid
 	}
-	e.decision.AddEvaluation(auditAnnotations)
+	e.decision.AddEvaluation(result)
 }
 
 func (e evaluation) validate(i int, budget *policy.Budget) outcome {
@@ -275,8 +276,8 @@ func (e evaluation) validate(i int, budget *policy.Budget) outcome {
 	return outcome{message: message, reason: reason, location: at}
 }
 
-// message returns the result of a message expression; "" if there is none or the result is invalid.
-// An error means that the budget is exceeded.
+// message returns the result of a message expression, or "" if there is no expression or its result is invalid.
+// It returns an error only if the budget is exceeded.
 func (e evaluation) message(i int, budget *policy.Budget) (string, error) {
 	program := e.programs.validations[i].message
 	if program == nil {

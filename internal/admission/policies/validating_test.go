@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// TestAudit checks that audit actions of bindings and audit annotations of policies are in the
-// event, and that failures are counted.
+// TestAudit checks that the audit event contains the failures of bindings with the action Audit and the audit
+// annotations of policies, and that failures are counted.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -54,7 +54,7 @@ func TestAudit(t *testing.T) {
 		t.Errorf("failures: %s\nwant %s", got[failureKey], wantFailures)
 	}
 	if got["audited.example.com/name"] != "p" || len(got["audited.example.com/long"]) != maxAnnotation || len(got) != 5 {
-		t.Errorf("%d annotations, of which the name is %q", len(got), got["audited.example.com/name"])
+		t.Errorf("%d annotations; the annotation name is %q", len(got), got["audited.example.com/name"])
 	}
 	want := []string{
 		"allow invalid_error ignored.example.com b.ignored.example.com 1",
@@ -70,7 +70,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// counted returns the label values of a counter with the value of each series, sorted.
+// counted returns one line with the label values and the value of each series of a counter, sorted.
 func counted(t *testing.T, registry *prometheus.Registry, name string) []string {
 	t.Helper()
 	families, err := registry.Gather()
