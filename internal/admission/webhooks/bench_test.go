@@ -33,7 +33,7 @@ func BenchmarkNoMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkCall measures the call of one validating webhook that allows the request.
+// BenchmarkCall measures a call of one validating webhook that allows the request.
 func BenchmarkCall(b *testing.B) {
 	s := serve(b, map[string]responder{"/hook": allow()})
 	v := validating(s.spec("/hook"))
@@ -46,7 +46,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkSet measures the write of one of 1,000 configurations.
+// BenchmarkSet measures an update of one of 1,000 configurations.
 func BenchmarkSet(b *testing.B) {
 	s := serve(b, nil)
 	p := NewMutating(config())

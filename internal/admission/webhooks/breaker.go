@@ -6,28 +6,29 @@ import (
 	"time"
 )
 
-// breaker is a circuit breaker for one webhook. After failureThreshold consecutive failures, it
-// permits one call at a time, with a pause after each failure that is proportional to the duration
-// of the failed call. A webhook that refuses connections is called almost as often as before; a
-// webhook that never responds is called every few seconds. A successful call closes the circuit.
+// breaker is a circuit breaker for one webhook. After failureThreshold consecutive failures, the circuit opens.
+// While it is open, the breaker permits one call at a time. Each failure is followed by a pause that is
+// proportional to the duration of the failed call: a webhook that refuses connections is called almost as often
+// as before, and a webhook that never responds is called every few seconds. A successful call closes the
+// circuit.
 type breaker struct {
 	mu       sync.Mutex
 	failures int
 	lastErr  error
 	pauseEnd time.Time
 	probing  bool // a call that began while the circuit was open has not ended
-	// lastReport is the time of the last report that the circuit opened. failureReported is set if this
-	// report was sent and the recovery is not yet reported.
+	// lastReport is the time of the last report that the circuit opened. failureReported is set from this
+	// report until the recovery is reported.
 	lastReport      time.Time
 	failureReported bool
 }
 
 const (
 	failureThreshold = 5
-	// pauseFactor is the length of a pause relative to the duration of the failed call.
+	// pauseFactor is the ratio of the length of a pause to the duration of the failed call.
 	pauseFactor = 2
 	maxPause    = 10 * time.Second
-	// minReportInterval is the minimum time between reports of failures of an unstable webhook.
+	// minReportInterval is the minimum time between two reports that the circuit of a webhook opened.
 	minReportInterval = time.Minute
 )
 
@@ -47,9 +48,10 @@ func (e *openError) Error() string {
 }
 func (e *openError) Unwrap() error { return e.lastErr }
 
-// beginCall returns an *openError if the webhook must not be called. Otherwise, the caller must pass probe,
-// which reports whether the circuit is open, to endCall or abandonCall. Only a probe permits the next probe
-// when it ends, because calls that began before the circuit opened may end during a probe.
+// beginCall returns an *openError if the webhook must not be called. Otherwise, the caller must pass probe to
+// endCall or abandonCall. probe reports whether the call is a probe, that is, whether the circuit is open. Only
+// the end of a probe permits the next probe, because calls that began before the circuit opened may end during
+// a probe.
 func (b *breaker) beginCall(now time.Time) (probe bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,7 +65,7 @@ func (b *breaker) beginCall(now time.Time) (probe bool, err error) {
 	return true, nil
 }
 
-// endCall records the result of a call. It reports whether the circuit opened or closed.
+// endCall records the result of a call. It reports whether the call opened or closed the circuit.
 func (b *breaker) endCall(probe bool, err error, began, now time.Time) (open, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +81,8 @@ func (b *breaker) endCall(probe bool, err error, began, now time.Time) (open, cl
 	return b.failures == failureThreshold, false
 }
 
-// abandonCall records a call that was canceled by the request and does not count.
+// abandonCall records the end of a call that was canceled with its request. Such a call counts neither as a
+// failure nor as a success.
 func (b *breaker) abandonCall(probe bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,8 +96,8 @@ func (b *breaker) state() (failures int, last error) {
 	return b.failures, b.lastErr
 }
 
-// shouldReport reports whether a change of the circuit must be reported. A recovery is reported only if the
-// failure was reported.
+// shouldReport reports whether the opening or closing of the circuit must be reported. A recovery is reported
+// only if the preceding failure was reported.
 func (b *breaker) shouldReport(open bool, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// TestBreaker checks that only one request at a time calls a failing webhook, with pauses that grow
-// with the duration of the calls.
+// TestBreaker checks that a failing webhook is called by only one request at a time, and that the pauses
+// between calls are proportional to the duration of the calls.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	var b breaker
@@ -56,15 +56,15 @@ func TestBreaker(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, closed := b.endCall(probe, nil, now, now); !closed {
-		t.Error("a response does not close the circuit")
+		t.Error("a successful call did not close the circuit")
 	}
 	if _, err := b.beginCall(now); err != nil {
 		t.Errorf("after a response: %v", err)
 	}
 }
 
-// TestOneProbe checks that a call that began before the circuit opened does not permit a second call when it
-// ends.
+// TestOneProbe checks that the end of a call that began before the circuit opened does not permit a second call
+// during a probe.
 func TestOneProbe(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
@@ -99,8 +99,8 @@ func TestOneProbe(t *testing.T) {
 	}
 }
 
-// TestOpenCircuit checks that the failure policy is applied immediately, and that the message
-// contains the reason.
+// TestOpenCircuit checks that the failure policy is applied immediately while the circuit is open, and that the
+// error message contains the reason.
 func TestOpenCircuit(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
@@ -125,8 +125,8 @@ func TestOpenCircuit(t *testing.T) {
 	}
 }
 
-// TestReports checks that an unstable webhook is reported once per minute, and each reported
-// failure is followed by a report of the recovery.
+// TestReports checks that the failures of an unstable webhook are reported at most once per minute, and that
+// each reported failure is followed by a report of the recovery.
 func TestReports(t *testing.T) {
 	t.Parallel()
 	var b breaker

@@ -1,6 +1,6 @@
-// Package webhooks contains the plugins that call admission webhooks: mutating webhooks
-// sequentially, validating webhooks concurrently. It defines requests and responses; package
-// webhook performs the calls, and package match selects the requests.
+// Package webhooks contains the plugins that call admission webhooks: mutating webhooks sequentially,
+// validating webhooks concurrently. It builds the reviews and evaluates the responses. Package webhook performs
+// the calls, and package match selects the requests.
 package webhooks
 
 import (
@@ -16,14 +16,13 @@ import (
 	"mainstay.dev/mainstay/internal/egress/webhook"
 )
 
-// configuredWebhook is a webhook of a configuration. Its spec is immutable: a changed spec results
-// in a new configuredWebhook.
+// configuredWebhook is one webhook of a configuration. Its spec is immutable: if the spec changes, a new
+// configuredWebhook is created.
 type configuredWebhook struct {
 	configuration string
-	// id identifies the webhook among all configurations of a kind.
+	// id is unique among all configurations of a kind.
 	id string
-	// spec is also used for validating webhooks, which have the same fields except
-	// reinvocationPolicy.
+	// spec is used for validating webhooks as well. They have the same fields, except reinvocationPolicy.
 	spec       admissionregistrationv1.MutatingWebhook
 	matcher    *match.Matcher
 	conditions Conditions // nil without conditions
@@ -36,25 +35,24 @@ type configuredWebhook struct {
 // Matcher implements match.Matchable.
 func (h *configuredWebhook) Matcher() *match.Matcher { return h.matcher }
 
-// close releases the connections. It does not interrupt calls in progress.
+// close releases the client of the webhook. It does not interrupt calls in progress.
 func (h *configuredWebhook) close() {
 	if h.client != nil {
 		h.client.Close()
 	}
 }
 
-// startDecision starts recording the decision of the webhook. It returns nil if the request has no
-// explanation.
+// startDecision starts recording the decision of the webhook. It returns nil if no explanation was requested.
 func (h *configuredWebhook) startDecision(a *admission.Attributes) *admission.DecisionRecorder {
 	return a.StartDecision(admission.Decision{Configuration: h.configuration, Webhook: h.spec.Name})
 }
 
-// ignoresFailures reports whether a request is admitted if the call fails.
+// ignoresFailures reports whether a request is admitted if the call of the webhook fails.
 func (h *configuredWebhook) ignoresFailures() bool {
 	return h.spec.FailurePolicy != nil && *h.spec.FailurePolicy == admissionregistrationv1.Ignore
 }
 
-// reinvocable reports whether the webhook is called again after later modifications.
+// reinvocable reports whether the webhook is called again if the object is modified after its call.
 func (h *configuredWebhook) reinvocable() bool {
 	return h.spec.ReinvocationPolicy != nil && *h.spec.ReinvocationPolicy == admissionregistrationv1.IfNeededReinvocationPolicy
 }
@@ -69,8 +67,8 @@ func (h *configuredWebhook) timeout() time.Duration {
 	return time.Duration(*h.spec.TimeoutSeconds) * time.Second
 }
 
-// updateWebhooks returns the webhooks of a configuration. It reuses unchanged webhooks with their state, and
-// closes changed and removed webhooks.
+// updateWebhooks returns the webhooks of a configuration. It keeps unchanged webhooks, including their state,
+// and closes changed and removed webhooks.
 func (c *Config) updateWebhooks(configuration string, specs []admissionregistrationv1.MutatingWebhook, before []*configuredWebhook) []*configuredWebhook {
 	had := make(map[string]*configuredWebhook, len(before))
 	for _, h := range before {
@@ -105,7 +103,7 @@ func (c *Config) newWebhook(configuration, id string, spec *admissionregistratio
 	return h
 }
 
-// resourcesOf converts the rules of a webhook to the MatchResources of a policy.
+// resourcesOf converts the rules and selectors of a webhook to the MatchResources of a policy.
 func resourcesOf(spec *admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.MatchResources {
 	rules := make([]admissionregistrationv1.NamedRuleWithOperations, len(spec.Rules))
 	for i, rule := range spec.Rules {

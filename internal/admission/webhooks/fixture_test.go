@@ -29,7 +29,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// webhookServer is a webhook that records the paths of requests.
+// webhookServer is a webhook that records the paths of its requests.
 type webhookServer struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -58,7 +58,7 @@ func serve(t testing.TB, answers map[string]responder) *webhookServer {
 	return s
 }
 
-// paths returns the paths of requests since the last call.
+// paths returns the paths of the requests since the last call of paths.
 func (s *webhookServer) paths() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,14 +87,14 @@ func patch(operations string) responder {
 	return respond(admissionv1.AdmissionResponse{Allowed: true, Patch: []byte(operations), PatchType: &patchType})
 }
 
-// raw returns a responder that sends a text.
+// raw returns a responder that sends the text as the body of the response.
 func raw(text string) responder {
 	return func(w http.ResponseWriter, _ *http.Request, _ *admissionv1.AdmissionReview) {
 		_, _ = io.WriteString(w, text)
 	}
 }
 
-// spec returns the spec of a webhook of the server that matches all requests for config maps.
+// spec returns the spec of a webhook that is served at path and matches all requests for config maps.
 func (s *webhookServer) spec(path string, changes ...func(*admissionregistrationv1.MutatingWebhook)) admissionregistrationv1.MutatingWebhook {
 	url := s.URL + path
 	fail, none, timeout := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone, int32(10)
@@ -177,7 +177,7 @@ func creation(r *rest.Resource) *admission.Attributes {
 	}
 }
 
-// requestContext returns the context of a request.
+// requestContext returns the context of a request whose body is recorded in the audit event.
 func requestContext(t testing.TB) context.Context {
 	ctx := request.NewContext(t.Context(), &request.Info{}, time.Now())
 	request.SetAudit(ctx, &request.Audit{RequestBody: true})

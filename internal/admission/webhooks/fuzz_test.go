@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonpatch"
 )
 
-// FuzzResponse checks that every response of a webhook results in a usable response or a
-// presentable error.
+// FuzzResponse checks that every body that a webhook can send results in either a usable response or an error
+// that can be sent to the client.
 func FuzzResponse(f *testing.F) {
 	for _, seed := range []string{
 		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"u","allowed":true,"patch":"W10=","patchType":"JSONPatch"}}`,

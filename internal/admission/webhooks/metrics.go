@@ -11,14 +11,13 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// Metrics contains the metrics of webhook calls, with the names of kube-apiserver, and a gauge of
-// open circuit breakers. It is safe for concurrent use. The methods of a nil *Metrics have no
-// effect.
+// Metrics contains the metrics of webhook calls, under kube-apiserver's metric names, and a gauge of open
+// circuit breakers. It is safe for concurrent use. The methods of a nil *Metrics have no effect.
 type Metrics struct {
 	latency                       *prometheus.HistogramVec
 	requests, rejections, ignored *prometheus.CounterVec
 	open                          *prometheus.GaugeVec
-	// Metrics of match conditions.
+	// The metrics of match conditions.
 	evaluations      *prometheus.HistogramVec
 	errors, excluded *prometheus.CounterVec
 }
@@ -72,7 +71,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// codeLabel limits the number of label values, because a webhook may respond with any code.
+// codeLabel limits the number of label values, because a webhook may respond with any status code.
 func codeLabel(code int) string { return strconv.Itoa(min(max(code, 0), 600)) }
 
 func (m *Metrics) recordCall(h *configuredWebhook, step string, op admission.Operation, took time.Duration, code int, rejected bool) {
@@ -124,7 +123,7 @@ func (m *Metrics) setCircuitOpen(h *configuredWebhook, step string, open bool) {
 	}
 }
 
-// deleteSeries deletes the gauge of a removed webhook.
+// deleteSeries deletes the gauge of a webhook that was removed.
 func (m *Metrics) deleteSeries(h *configuredWebhook) {
 	if m != nil {
 		m.open.DeletePartialMatch(prometheus.Labels{"configuration": h.configuration, "name": h.spec.Name})

@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Prefixes of audit annotation keys. The round and the index of the webhook follow.
+// The prefixes of audit annotation keys. They are followed by the round and the index of the webhook.
 const (
 	mutationAnnotation = "mutation.webhook.admission.k8s.io/"
 	patchAnnotation    = "patch.webhook.admission.k8s.io/"
@@ -30,7 +30,7 @@ type Mutating struct{ plugin }
 
 var _ admission.Mutator = (*Mutating)(nil)
 
-// NewMutating returns the plugin without configurations.
+// NewMutating returns the plugin, which has no webhook configurations yet.
 func NewMutating(config Config) *Mutating {
 	return &Mutating{plugin{
 		config: &config, source: newSource(&config), step: "admit", failOpenAnnotation: "failed-open." + mutationAnnotation, mutates: true,
@@ -40,7 +40,7 @@ func NewMutating(config Config) *Mutating {
 // Name implements admission.Plugin.
 func (*Mutating) Name() string { return "MutatingAdmissionWebhook" }
 
-// Objects returns the consumer of a reflector, which updates the plugin when configurations change.
+// Objects returns a reflector consumer that updates the plugin when configurations change.
 func (p *Mutating) Objects() *reflector.Objects[*admissionregistrationv1.MutatingWebhookConfiguration] {
 	return configurationObjects(p.source, "mutating webhook configurations", func(c *admissionregistrationv1.MutatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
 		return c.Webhooks
@@ -48,7 +48,7 @@ func (p *Mutating) Objects() *reflector.Objects[*admissionregistrationv1.Mutatin
 }
 
 // SetStatic replaces the configurations that were read from files. All objects must be
-// *MutatingWebhookConfiguration. It retains them. It is safe to call while requests are admitted.
+// *MutatingWebhookConfiguration. It retains the objects. It is safe to call while requests are being admitted.
 func (p *Mutating) SetStatic(configurations []codec.Object) {
 	webhooks := map[string][]admissionregistrationv1.MutatingWebhook{}
 	for _, c := range configurations {
@@ -57,17 +57,17 @@ func (p *Mutating) SetStatic(configurations []codec.Object) {
 	p.source.setStatic(webhooks)
 }
 
-// reinvocationState is the state of the first pass for the second pass, in which webhooks with a
-// reinvocation policy are called again if the object changed after their call.
+// reinvocationState passes state from the first pass to the second pass. The second pass calls a webhook with a
+// reinvocation policy again if the object changed after its call.
 type reinvocationState struct {
-	// output is a copy of the object after the calls of the first pass.
+	// output is a copy of the object at the end of the plugin's first pass.
 	output runtime.Object
-	// called contains the IDs of the webhooks with a reinvocation policy that were called since the last
-	// modification. due contains the IDs of the webhooks to call again.
+	// called contains the IDs of the webhooks with a reinvocation policy that were called since the object was
+	// last modified. due contains the IDs of the webhooks to call again.
 	called, due map[string]bool
 }
 
-// markDue schedules another call of the called webhooks.
+// markDue schedules another call of the webhooks in called.
 func (r *reinvocationState) markDue() {
 	for id := range r.called {
 		r.due[id] = true
@@ -141,8 +141,8 @@ func (p *Mutating) mutateWith(ctx context.Context, s *match.Subject, q *reviewBu
 	return refused
 }
 
-// mutationRecord is the JSON value of an audit annotation. It reports whether a webhook changed the
-// object, or contains the patch.
+// mutationRecord is the JSON value of an audit annotation. It contains either Mutated, which reports whether
+// the webhook changed the object, or the patch.
 type mutationRecord struct {
 	Configuration string          `json:"configuration"`
 	Webhook       string          `json:"webhook"`

@@ -58,7 +58,7 @@ func (p *Mutating) callAndPatch(ctx context.Context, a *admission.Attributes, q 
 	return true, nil
 }
 
-// applyPatch returns the reviewed object with a patch applied. It does not modify the object.
+// applyPatch applies a patch to a copy of the reviewed object and returns the copy.
 func (q *reviewCall) applyPatch(patch *jsonpatch.Patch) (runtime.Object, error) {
 	document, err := codec.AppendObject(nil, q.object, codec.JSON)
 	if err != nil {
@@ -84,15 +84,15 @@ func (q *reviewCall) applyPatch(patch *jsonpatch.Patch) (runtime.Object, error) 
 	return patched, nil
 }
 
-// patchError returns the error for a patch that cannot be applied or whose result cannot be decoded. The
-// message is the same as in kube-apiserver; a cause names the webhook.
+// patchError returns the error for a patch that cannot be applied or whose result cannot be decoded. Its
+// message is the same as in kube-apiserver; it also has a cause that names the webhook.
 func patchError(q *reviewCall, err error) error {
 	failed := apierrors.NewInternalError(err)
 	failed.ErrStatus.Details.Causes = append(failed.ErrStatus.Details.Causes, metav1.StatusCause{Field: "admission", Message: "patched by " + q.description(true)})
 	return failed
 }
 
-// description describes the webhook in causes and warnings.
+// description returns the name and the configuration of the webhook for use in causes and warnings.
 func (h *configuredWebhook) description(mutates bool) string {
 	kind := "ValidatingWebhookConfiguration"
 	if mutates {

@@ -24,8 +24,8 @@ import (
 type plugin struct {
 	config *Config
 	source *source
-	// step is the value of the label type in metrics. failOpenAnnotation is the prefix of the audit
-	// annotation for an ignored failure.
+	// step is the value of the metric label "type". failOpenAnnotation is the prefix of the audit annotation
+	// that records an ignored failure.
 	step, failOpenAnnotation string
 	mutates                  bool
 }
@@ -33,8 +33,8 @@ type plugin struct {
 // Handles implements admission.Plugin.
 func (*plugin) Handles(admission.Operation) bool { return true }
 
-// candidates returns the webhooks that may match a request. Only webhooks from files apply to
-// admission configuration, so that a broken stored webhook can be removed.
+// candidates returns the webhooks that may match a request. For admission configuration, it returns only
+// webhooks from files, so that a broken stored webhook can be removed.
 func (p *plugin) candidates(r *admission.Request) []indexedWebhook {
 	index := p.source.index.Load()
 	switch {
@@ -46,8 +46,8 @@ func (p *plugin) candidates(r *admission.Request) []indexedWebhook {
 	return index.Candidates(r)
 }
 
-// match returns the resource in whose version a webhook receives the request, or nil if the request does not
-// match. The error is an API error.
+// match returns the resource in whose version a webhook receives the request, or nil if the webhook does not
+// match the request. The error is an API error.
 func (p *plugin) match(ctx context.Context, s *match.Subject, h indexedWebhook) (*rest.Resource, error) {
 	matched, err := h.matcher.Match(ctx, s)
 	if matched == nil || err != nil || h.conditions == nil {
@@ -93,7 +93,7 @@ func (p *plugin) callWebhook(ctx context.Context, a *admission.Attributes, q *re
 	return response, nil
 }
 
-// checkDryRun rejects a dry run that matches a webhook with side effects.
+// checkDryRun returns an error if the request is a dry run and the webhook has side effects on dry runs.
 func checkDryRun(a *admission.Attributes, h *configuredWebhook) error {
 	if !a.DryRun {
 		return nil
@@ -107,12 +107,12 @@ func checkDryRun(a *admission.Attributes, h *configuredWebhook) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.spec.Name))
 }
 
-// maxResponse is the maximum size of a response, in bytes. It is sufficient for a base64-encoded
-// patch that adds an object of the maximum size.
+// maxResponse is the maximum size of a response, in bytes. It is sufficient for a base64-encoded patch that
+// adds an object of the maximum size.
 const maxResponse = 6 << 20
 
-// sendReview sends a review and returns the body of the response. It does not call a webhook while
-// its circuit is open.
+// sendReview sends a review and returns the body of the response. It returns an error without calling the
+// webhook if the circuit breaker does not permit a call.
 func (p *plugin) sendReview(ctx context.Context, q *reviewCall) (body []byte, err error) {
 	if q.configuredWebhook.clientErr != nil {
 		return nil, &callError{q.spec.Name, fmt.Errorf("could not get REST client: %w", q.configuredWebhook.clientErr), http.StatusInternalServerError}
@@ -141,7 +141,8 @@ func (p *plugin) sendReview(ctx context.Context, q *reviewCall) (body []byte, er
 	return nil, &callError{q.spec.Name, fmt.Errorf("failed to call webhook: %w", err), code}
 }
 
-// updateBreaker updates the circuit breaker after a call, and reports changes.
+// updateBreaker records the result of a call in the circuit breaker, and reports when the circuit opens or
+// closes.
 func (p *plugin) updateBreaker(h *configuredWebhook, probe bool, err error, began time.Time) {
 	open, closed := h.breaker.endCall(probe, err, began, time.Now())
 	switch {
@@ -156,8 +157,9 @@ func (p *plugin) updateBreaker(h *configuredWebhook, probe bool, err error, bega
 	}
 }
 
-// remainingTimeout returns the timeout of a webhook, limited by the remaining time of the request.
-// The result is rounded up to whole seconds, because it is sent to the webhook.
+// remainingTimeout returns the timeout of a webhook or the time that remains for the request, whichever is
+// shorter. The remaining time is rounded up to whole seconds, because the timeout is sent to the webhook in
+// seconds.
 func remainingTimeout(ctx context.Context, timeout time.Duration) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -167,8 +169,8 @@ func remainingTimeout(ctx context.Context, timeout time.Duration) time.Duration 
 	return min(timeout, max(left, time.Second))
 }
 
-// handleResult records the result of a call and returns the rejection, or nil. It records an
-// ignored failure as an audit annotation.
+// handleResult records the result of a call in metrics. It returns the rejection of the request, or nil. If a
+// failure is ignored, it adds an audit annotation.
 func (p *plugin) handleResult(ctx context.Context, a *admission.Attributes, h *configuredWebhook, suffix string, took time.Duration, err error) error {
 	m := p.config.Metrics
 	var failed *callError
@@ -203,15 +205,15 @@ func (p *plugin) handleResult(ctx context.Context, a *admission.Attributes, h *c
 	return err
 }
 
-// annotate adds an annotation to the request's audit event. It only logs errors, because an invalid
-// annotation of a webhook must not reject the client's request.
+// annotate adds an annotation to the request's audit event. It only logs errors, because an invalid annotation
+// from a webhook must not cause the client's request to be rejected.
 func (p *plugin) annotate(ctx context.Context, a *admission.Attributes, key, value string) {
 	if err := a.Annotate(ctx, key, value); err != nil {
 		p.config.Logger.Warn("add the audit annotation of a webhook", "key", truncate(key, 300), "err", truncate(err.Error(), 300))
 	}
 }
 
-// timeoutError returns the error of a request whose deadline is exceeded.
+// timeoutError returns the API error for a request whose deadline has passed.
 func timeoutError() error {
 	return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
 }

@@ -15,11 +15,12 @@ import (
 	"mainstay.dev/mainstay/internal/egress/webhook"
 )
 
-// callError reports a failed call or an invalid response. The failure policy applies.
+// callError reports a failed call or an invalid response. The failure policy of the webhook determines whether
+// it rejects the request.
 type callError struct {
 	webhook string
 	reason  error
-	code    int // label of metrics
+	code    int // the value of a metric label
 }
 
 func (e *callError) Error() string {
@@ -30,8 +31,8 @@ func (e *callError) Unwrap() error { return e.reason }
 // denial is the rejection of a request by a webhook.
 type denial struct{ *apierrors.StatusError }
 
-// readResponse decodes and validates the response to a review. mutating reports whether the
-// response may contain a patch. Errors have kube-apiserver's messages.
+// readResponse decodes and validates the response to a review. mutating specifies whether the response may
+// contain a patch. The error messages are the same as in kube-apiserver.
 func (q *reviewCall) readResponse(body []byte, mutating bool) (*admissionv1.AdmissionResponse, *callError) {
 	document, gvk, err := webhook.Review(body, q.gvk.GroupKind())
 	var review admissionv1.AdmissionReview // v1beta1 has the same fields
@@ -64,7 +65,7 @@ func (q *reviewCall) readResponse(body []byte, mutating bool) (*admissionv1.Admi
 	return response, nil
 }
 
-// convertV1beta1 converts a response of v1beta1, which is not validated, to v1.
+// convertV1beta1 converts a v1beta1 response to v1. v1beta1 responses are not validated.
 func convertV1beta1(response *admissionv1.AdmissionResponse, mutating bool) {
 	response.PatchType = nil
 	if !mutating {
@@ -88,15 +89,16 @@ func checkPatch(response *admissionv1.AdmissionResponse) error {
 	return nil
 }
 
-// Limits of the text that a webhook can send to clients.
+// Limits on the text that a webhook can send to clients: the size of the message, in bytes, and the number of
+// causes.
 const (
 	maxMessage = 32 << 10
 	maxCauses  = 1000
 )
 
-// newDenial returns the rejection for the client: the Status of the response with the name of the
-// webhook. It adds a cause with the webhook, except to errors of invalid fields, whose causes
-// clients print as fields.
+// newDenial returns the rejection that is sent to the client. It is the Status in the response, with the name
+// of the webhook added to the message. A cause that names the webhook is also added, except if the reason is
+// Invalid, because clients print the causes of such errors as fields.
 func newDenial(h *configuredWebhook, mutates bool, result *metav1.Status) denial {
 	var status metav1.Status
 	if result != nil {
@@ -127,7 +129,8 @@ func newDenial(h *configuredWebhook, mutates bool, result *metav1.Status) denial
 	return denial{&apierrors.StatusError{ErrStatus: status}}
 }
 
-// truncate returns the text of a webhook, truncated to limit bytes at a rune boundary.
+// truncate truncates the text of a webhook to at most limit bytes, at a rune boundary. It appends an ellipsis
+// to truncated text.
 func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text

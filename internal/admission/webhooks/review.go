@@ -21,11 +21,11 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// reviewCall is an AdmissionReview of a request for one webhook.
+// reviewCall is the AdmissionReview of a request for one webhook.
 type reviewCall struct {
 	indexedWebhook
-	// resource is the resource of the review. object is the object of the request in the version of resource,
-	// or nil. It is shared and must not be modified.
+	// resource is the resource in the review. object is the object of the request in the version of resource,
+	// or nil if the request has no object. object is shared and must not be modified.
 	resource *rest.Resource
 	object   runtime.Object
 	// review is the request body, gvk its type, and uid the expected UID of the response.
@@ -36,8 +36,8 @@ type reviewCall struct {
 	buildErr *callError
 }
 
-// reviewBuilder creates the reviews of one request for several webhooks. It encodes an object once
-// per version.
+// reviewBuilder creates the reviews of one request for several webhooks. It encodes each version of an object
+// only once.
 type reviewBuilder struct {
 	a       *admission.Attributes
 	encoded []encoded
@@ -49,7 +49,7 @@ type encoded struct {
 	json   []byte
 }
 
-// newCall returns the review for a webhook, with the current object.
+// newCall returns the review for a webhook. The review contains the current object.
 func (q *reviewBuilder) newCall(ctx context.Context, h indexedWebhook, matched *rest.Resource) (*reviewCall, error) {
 	out := &reviewCall{indexedWebhook: h, resource: matched}
 	var known bool
@@ -70,11 +70,11 @@ func (q *reviewBuilder) newCall(ctx context.Context, h indexedWebhook, matched *
 	return out, err
 }
 
-// v1beta1 is the older version of AdmissionReview, which has the same fields as v1.
+// v1beta1 is the older version of AdmissionReview. Its fields are the same as in v1.
 const v1beta1 = "v1beta1"
 
-// reviewKind returns the AdmissionReview kind for a webhook: its first supported version. ok is
-// false if none is supported.
+// reviewKind returns the first version of AdmissionReview in the list that this server supports. The second
+// result is false if there is none.
 func reviewKind(versions []string) (schema.GroupVersionKind, bool) {
 	for _, v := range versions {
 		if v == "v1" || v == v1beta1 {
@@ -84,8 +84,8 @@ func reviewKind(versions []string) (schema.GroupVersionKind, bool) {
 	return schema.GroupVersionKind{}, false
 }
 
-// requestFields are the fields of an AdmissionRequest that precede the objects. v1 and v1beta1 have
-// the same fields.
+// requestFields contains the fields of an AdmissionRequest that precede the objects. The fields are the same in
+// v1 and v1beta1.
 type requestFields struct {
 	UID                types.UID                   `json:"uid"`
 	Kind               metav1.GroupVersionKind     `json:"kind"`
@@ -123,7 +123,7 @@ func userInfo(user *request.User) authenticationv1.UserInfo {
 	return info
 }
 
-// encodeReview encodes an AdmissionReview. It copies the encoded objects once.
+// encodeReview encodes an AdmissionReview. It copies the encoded objects only once.
 func (q *reviewBuilder) encodeReview(out *reviewCall, object, old runtime.Object) ([]byte, error) {
 	begin, err := json.Marshal(q.requestFields(out))
 	if err != nil {
@@ -151,8 +151,8 @@ func (q *reviewBuilder) encodeReview(out *reviewCall, object, old runtime.Object
 	return append(append(body, q.options...), `}}`...), nil
 }
 
-// encodeObject returns an object as JSON. The cache key is the pointer, because a modification always creates
-// a new object.
+// encodeObject encodes an object as JSON. It caches the result by the object's pointer, because a modified
+// object is always a new object.
 func (q *reviewBuilder) encodeObject(object runtime.Object) ([]byte, error) {
 	if object == nil {
 		return []byte("null"), nil
@@ -170,7 +170,7 @@ func (q *reviewBuilder) encodeObject(object runtime.Object) ([]byte, error) {
 	return document, nil
 }
 
-// encodeOptions encodes the options of an operation as a kind of the group meta.k8s.io.
+// encodeOptions encodes the options of an operation as JSON, with a kind of the group meta.k8s.io.
 func encodeOptions(options runtime.Object) ([]byte, error) {
 	if options == nil {
 		return []byte("null"), nil

@@ -20,8 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// serviceDependencies returns the resources that must be writable to start a webhook behind a
-// service.
+// serviceDependencies returns the resources that must be writable so that a webhook behind a service can start.
 func serviceDependencies() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("services"),
@@ -29,9 +28,9 @@ func serviceDependencies() []schema.GroupVersionResource {
 	}
 }
 
-// warnSelfDependency adds warnings for webhooks that can prevent their own recovery: they intercept
-// writes of the resources in serviceDependencies in their own namespace, and their failure rejects
-// the request.
+// warnSelfDependency adds a warning for each webhook that can prevent its own recovery. Such a webhook
+// intercepts writes of the resources in serviceDependencies in its own namespace, and a failed call of the
+// webhook rejects the request.
 func (p *plugin) warnSelfDependency(ctx context.Context, specs []admissionregistrationv1.MutatingWebhook) {
 	for i := range specs {
 		spec := &specs[i]
@@ -53,13 +52,13 @@ func (p *plugin) warnSelfDependency(ctx context.Context, specs []admissionregist
 	}
 }
 
-// failsClosed reports whether a failure of the webhook rejects the request.
+// failsClosed reports whether a failed call of the webhook rejects the request.
 func failsClosed(spec *admissionregistrationv1.MutatingWebhook) bool {
 	return spec.FailurePolicy == nil || *spec.FailurePolicy != admissionregistrationv1.Ignore
 }
 
-// mayExcludeOwnPods reports whether match conditions or an object selector may exclude the
-// webhook's own pods.
+// mayExcludeOwnPods reports whether the webhook has match conditions or an object selector, which may exclude
+// the webhook's own pods.
 func mayExcludeOwnPods(spec *admissionregistrationv1.MutatingWebhook) bool {
 	labels := spec.ObjectSelector
 	return len(spec.MatchConditions) > 0 || labels != nil && len(labels.MatchLabels)+len(labels.MatchExpressions) > 0
@@ -84,8 +83,8 @@ func (p *plugin) intercepts(ctx context.Context, spec *admissionregistrationv1.M
 	return false
 }
 
-// expectedNamespaces returns missing namespaces as if they existed, with the label that all
-// namespaces have.
+// expectedNamespaces returns a missing namespace as if it existed, with only the label that every namespace
+// has.
 type expectedNamespaces struct{ match.Namespaces }
 
 func (p expectedNamespaces) Get(ctx context.Context, name types.NamespacedName) (*corev1.Namespace, error) {

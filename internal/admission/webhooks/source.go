@@ -29,34 +29,35 @@ type Conditions interface {
 type Config struct {
 	Clients    *webhook.Clients
 	Namespaces match.Namespaces
-	// Compile returns the match conditions of a webhook. If ignore is set, an evaluation error
-	// counts as false instead of failing the request.
+	// Compile returns the match conditions of a webhook. If ignore is true, a condition whose evaluation fails
+	// counts as false; otherwise the request fails.
 	Compile func(conditions []admissionregistrationv1.MatchCondition, ignore bool) Conditions
-	// InterceptReviews enables webhooks for reviews of authentication and authorization.
+	// InterceptReviews makes webhooks apply to authentication and authorization reviews.
 	InterceptReviews bool
 	Metrics          *Metrics // nil disables metrics
-	// Report is called when the circuit of a webhook opens or closes, at most once per minute and webhook for
-	// failures. It must not block. nil disables reports.
+	// Report is called when the circuit of a webhook opens or closes. For each webhook, failures are reported
+	// at most once per minute. Report must not block. nil disables reports.
 	Report func(State)
 	Logger *slog.Logger
 }
 
-// indexedWebhook is a webhook with its index in the calling order.
+// indexedWebhook is a webhook and its position in the calling order.
 type indexedWebhook struct {
 	*configuredWebhook
 	index int
 }
 
-// source contains the webhooks of all configurations of a kind in calling order: first the configurations
-// from files, then the configurations of the API, each sorted by name.
+// source contains the webhooks of all configurations of a kind, in calling order: first the configurations from
+// files, then the API objects, each sorted by name.
 type source struct {
 	config *Config
 
 	mu sync.Mutex
-	// stored contains the webhooks of API objects, and static the webhooks from files, by configuration.
+	// stored contains the webhooks of API objects, and static contains the webhooks from files. The keys are
+	// the names of the configurations.
 	stored, static map[string][]*configuredWebhook
-	// index contains all webhooks. staticIndex contains the webhooks from files. Only these webhooks apply to
-	// admission configuration.
+	// index contains all webhooks. staticIndex contains only the webhooks from files, which are the only ones
+	// that apply to admission configuration.
 	index, staticIndex atomic.Pointer[match.Index[indexedWebhook]]
 }
 
@@ -66,7 +67,7 @@ func newSource(config *Config) *source {
 	return s
 }
 
-// set replaces the webhooks of a stored configuration. rebuildIndexes must follow.
+// set replaces the webhooks of a stored configuration. The caller must then call rebuildIndexes.
 func (s *source) set(configuration string, specs []admissionregistrationv1.MutatingWebhook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +98,7 @@ func (s *source) closeAll(hooks []*configuredWebhook) {
 	}
 }
 
-// remove deletes a stored configuration. rebuildIndexes must follow.
+// remove removes a stored configuration. The caller must then call rebuildIndexes.
 func (s *source) remove(configuration string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +115,7 @@ func (s *source) rebuildIndexes() {
 	s.index.Store(match.NewIndex(withRules(append(static[:len(static):len(static)], all...))))
 }
 
-// indexWebhooks returns the webhooks of all configurations in calling order, with indexes that
-// start at i.
+// indexWebhooks returns the webhooks of all configurations in calling order. Their indexes start at i.
 func indexWebhooks(i int, configurations map[string][]*configuredWebhook) []indexedWebhook {
 	var all []indexedWebhook
 	for _, name := range slices.Sorted(maps.Keys(configurations)) {
@@ -127,7 +127,7 @@ func indexWebhooks(i int, configurations map[string][]*configuredWebhook) []inde
 	return all
 }
 
-// withRules returns the webhooks that have rules. A match.Matcher without rules would match all
+// withRules returns only the webhooks that have rules, because a match.Matcher without rules would match all
 // requests.
 func withRules(all []indexedWebhook) []indexedWebhook {
 	return slices.DeleteFunc(slices.Clone(all), func(h indexedWebhook) bool { return len(h.spec.Rules) == 0 })
@@ -142,7 +142,8 @@ func configurationObjects[T codec.Object](s *source, name string, webhooks func(
 	})
 }
 
-// asMutating converts validating webhooks to the type of mutating webhooks.
+// asMutating converts validating webhooks to the type of mutating webhooks. The new webhooks share memory with
+// the old ones.
 func asMutating(webhooks []admissionregistrationv1.ValidatingWebhook) []admissionregistrationv1.MutatingWebhook {
 	out := make([]admissionregistrationv1.MutatingWebhook, len(webhooks))
 	for i, w := range webhooks {

@@ -2,17 +2,17 @@ package webhooks
 
 import "time"
 
-// State is the state of the circuit breaker of a webhook.
+// State is the state of a webhook's circuit breaker.
 type State struct {
-	// Kind and Configuration name the configuration; Webhook is one of its webhooks.
+	// Kind and Configuration identify the configuration. Webhook is the name of one of its webhooks.
 	Kind          string `json:"kind"`
 	Configuration string `json:"configuration"`
 	Webhook       string `json:"webhook"`
-	// Failures is the number of consecutive failures, and LastFailure is the message of the last failure, or
-	// "" if the last call succeeded.
+	// Failures is the number of consecutive failures. LastFailure is the message of the last failure, or "" if
+	// the last call succeeded.
 	Failures    int    `json:"failures"`
 	LastFailure string `json:"lastFailure,omitempty"`
-	// CircuitOpen reports whether calls are skipped because of failures.
+	// CircuitOpen reports whether calls are skipped because of repeated failures.
 	CircuitOpen bool `json:"circuitOpen"`
 }
 
@@ -40,7 +40,7 @@ func (p *plugin) state(h *configuredWebhook) State {
 	return s
 }
 
-// report publishes that the circuit of a webhook opened or closed.
+// report calls Config.Report after the circuit of a webhook has opened or closed.
 func (p *plugin) report(h *configuredWebhook, open bool) {
 	if p.config.Report != nil && h.breaker.shouldReport(open, time.Now()) {
 		p.config.Report(p.state(h))

@@ -16,13 +16,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Validating is the plugin ValidatingAdmissionWebhook. It calls validating webhooks concurrently. It returns
-// the first rejection, which cancels the other calls. It is safe for concurrent use.
+// Validating is the plugin ValidatingAdmissionWebhook. It calls validating webhooks concurrently. The first
+// rejection cancels the other calls and is returned. Validating is safe for concurrent use.
 type Validating struct{ plugin }
 
 var _ admission.Validator = (*Validating)(nil)
 
-// NewValidating returns the plugin without configurations.
+// NewValidating returns the plugin, which has no webhook configurations yet.
 func NewValidating(config Config) *Validating {
 	return &Validating{plugin{
 		config: &config, source: newSource(&config), step: "validating", failOpenAnnotation: "failed-open.validating.webhook.admission.k8s.io/",
@@ -32,7 +32,7 @@ func NewValidating(config Config) *Validating {
 // Name implements admission.Plugin.
 func (*Validating) Name() string { return "ValidatingAdmissionWebhook" }
 
-// Objects returns the consumer of a reflector, which updates the plugin when configurations change.
+// Objects returns a reflector consumer that updates the plugin when configurations change.
 func (p *Validating) Objects() *reflector.Objects[*admissionregistrationv1.ValidatingWebhookConfiguration] {
 	return configurationObjects(p.source, "validating webhook configurations", func(c *admissionregistrationv1.ValidatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
 		return asMutating(c.Webhooks)
@@ -40,7 +40,8 @@ func (p *Validating) Objects() *reflector.Objects[*admissionregistrationv1.Valid
 }
 
 // SetStatic replaces the configurations that were read from files. All objects must be
-// *ValidatingWebhookConfiguration. It retains them. It is safe to call while requests are admitted.
+// *ValidatingWebhookConfiguration. It retains the objects. It is safe to call while requests are being
+// admitted.
 func (p *Validating) SetStatic(configurations []codec.Object) {
 	webhooks := map[string][]admissionregistrationv1.MutatingWebhook{}
 	for _, c := range configurations {
@@ -68,8 +69,7 @@ func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) erro
 	return p.validateWithAll(ctx, a, calls)
 }
 
-// validateWithAll calls all webhooks concurrently and returns the first rejection, which cancels
-// the other calls.
+// validateWithAll calls all webhooks concurrently. The first rejection cancels the other calls and is returned.
 func (p *Validating) validateWithAll(ctx context.Context, a *admission.Attributes, calls []*reviewCall) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, q := range calls {

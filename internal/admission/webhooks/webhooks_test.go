@@ -25,8 +25,8 @@ import (
 
 const failed = `Internal error occurred: failed calling webhook "hook.example.com": `
 
-// TestInvalidResponses checks that invalid responses are rejected, with kube-apiserver's messages
-// and limits, and that a webhook with the failure policy Ignore changes nothing.
+// TestInvalidResponses checks that invalid responses are rejected, with kube-apiserver's messages and limits.
+// It also checks that an invalid response does not change the object if the failure policy is Ignore.
 func TestInvalidResponses(t *testing.T) {
 	t.Parallel()
 	patchType := admissionv1.PatchTypeJSONPatch
@@ -37,28 +37,28 @@ func TestInvalidResponses(t *testing.T) {
 	}{
 		"another uid": {answer: raw(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"x","allowed":true}}`),
 			want: failed + `received invalid webhook response: expected response.uid="`},
-		"a uid without end": {answer: raw(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"` + strings.Repeat("x", 1<<20) + `"}}`),
+		"a very long uid": {answer: raw(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"` + strings.Repeat("x", 1<<20) + `"}}`),
 			want: failed + `received invalid webhook response: expected response.uid="`},
 		"no type": {answer: func(w http.ResponseWriter, _ *http.Request, review *admissionv1.AdmissionReview) {
 			raw(`{"response":{"uid":"`+string(review.Request.UID)+`","allowed":true}}`)(w, nil, nil)
 		}, want: failed + `received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=`},
 		"another kind": {answer: raw(`{"apiVersion":"v1","kind":"Pod"}`), want: failed + `failed to call webhook: no kind "Pod" is registered for version "v1"`},
 		"a Status":     {answer: raw(`{"apiVersion":"v1","kind":"Status","status":"Failure","message":"no"}`), want: failed + "failed to call webhook: no"},
-		"an ill type":  {answer: raw(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"allowed":"yes"}}`), want: failed + "failed to call webhook: json: cannot unmarshal string"},
+		"a wrong type": {answer: raw(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"allowed":"yes"}}`), want: failed + "failed to call webhook: json: cannot unmarshal string"},
 		"10 MiB":       {answer: raw(strings.Repeat(" ", 10<<20)), want: failed + "failed to call webhook: the response exceeds the limit of 6291456 bytes"},
 		"a redirect": {answer: func(w http.ResponseWriter, r *http.Request, _ *admissionv1.AdmissionReview) {
 			http.Redirect(w, r, "/hook", http.StatusTemporaryRedirect)
 		}, want: failed + "failed to call webhook: the server responded with the status code 307"},
-		"gone midway":         {answer: func(http.ResponseWriter, *http.Request, *admissionv1.AdmissionReview) { panic(http.ErrAbortHandler) }, want: failed + "failed to call webhook: Post"},
-		"half a patch":        {answer: respond(admissionv1.AdmissionResponse{Allowed: true, Patch: []byte("[]")}), want: failed + "received invalid webhook response: webhook returned response.patch but not response.patchType"},
-		"no patch":            {answer: respond(admissionv1.AdmissionResponse{Allowed: true, PatchType: &patchType}), want: failed + "received invalid webhook response: webhook returned response.patchType but not response.patch"},
-		"a patch that judges": {validating: true, answer: patch(`[]`), want: failed + "received invalid webhook response: validating webhook may not return response.patch"},
-		"patch in words":      {answer: patch("hello"), want: failed + "received undecodable patch in webhook response: invalid character 'h'"},
-		"a wrong place":       {answer: patch(`[{"op":"replace","path":"/nope/x","value":1}]`), want: "Internal error occurred: replace operation does not apply: doc is missing path: /nope/x: missing value"},
-		"a bomb":              {answer: patch(bomb()), want: "Internal error occurred: its copy operations would add more than"},
-		"no object":           {answer: patch(`[{"op":"replace","path":"","value":[]}]`), want: "Internal error occurred: "},
-		"another object":      {answer: patch(`[{"op":"replace","path":"/kind","value":"Secret"}]`), want: "Internal error occurred: "},
-		"an ill field":        {answer: patch(`[{"op":"replace","path":"/data","value":5}]`), want: "Internal error occurred: json: cannot unmarshal number into Go struct field ConfigMap.data of type map[string]string"},
+		"aborted response": {answer: func(http.ResponseWriter, *http.Request, *admissionv1.AdmissionReview) { panic(http.ErrAbortHandler) }, want: failed + "failed to call webhook: Post"},
+		"no patch type":    {answer: respond(admissionv1.AdmissionResponse{Allowed: true, Patch: []byte("[]")}), want: failed + "received invalid webhook response: webhook returned response.patch but not response.patchType"},
+		"no patch":         {answer: respond(admissionv1.AdmissionResponse{Allowed: true, PatchType: &patchType}), want: failed + "received invalid webhook response: webhook returned response.patchType but not response.patch"},
+		"validating patch": {validating: true, answer: patch(`[]`), want: failed + "received invalid webhook response: validating webhook may not return response.patch"},
+		"invalid patch":    {answer: patch("hello"), want: failed + "received undecodable patch in webhook response: invalid character 'h'"},
+		"missing path":     {answer: patch(`[{"op":"replace","path":"/nope/x","value":1}]`), want: "Internal error occurred: replace operation does not apply: doc is missing path: /nope/x: missing value"},
+		"huge result":      {answer: patch(bomb()), want: "Internal error occurred: its copy operations would add more than"},
+		"no object":        {answer: patch(`[{"op":"replace","path":"","value":[]}]`), want: "Internal error occurred: "},
+		"another object":   {answer: patch(`[{"op":"replace","path":"/kind","value":"Secret"}]`), want: "Internal error occurred: "},
+		"wrong field type": {answer: patch(`[{"op":"replace","path":"/data","value":5}]`), want: "Internal error occurred: json: cannot unmarshal number into Go struct field ConfigMap.data of type map[string]string"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,22 +74,22 @@ func TestInvalidResponses(t *testing.T) {
 				t.Errorf("%.300v, want %q", err, test.want)
 			}
 			if !apierrors.IsInternalError(err) {
-				t.Errorf("not a 500: %.300v", err)
+				t.Errorf("error %.300v; want an internal error", err)
 			}
 			if diff := cmp.Diff(configMap("v"), a.Object); diff != "" {
-				t.Errorf("changed:\n%s", diff)
+				t.Errorf("the object was changed:\n%s", diff)
 			}
 			if !strings.HasPrefix(test.want, failed) || test.validating {
 				return
 			}
 			if err := mutating(s.spec("/hook", ignore)).Mutate(t.Context(), a); err != nil {
-				t.Errorf("ignored: %v", err)
+				t.Errorf("failure policy Ignore: error %v", err)
 			}
 		})
 	}
 }
 
-// bomb is a patch that multiplies the object.
+// bomb returns a patch that repeatedly doubles the size of the object.
 func bomb() string {
 	var b strings.Builder
 	b.WriteString(`[{"op":"add","path":"/data/a","value":"` + strings.Repeat("x", 1<<20) + `"}`)
@@ -131,7 +131,7 @@ func TestRejections(t *testing.T) {
 	}
 }
 
-// TestMutation checks that webhooks receive the modifications of the previous webhooks, and that webhooks
+// TestMutation checks that each webhook receives the modifications of the previous webhooks, and that webhooks
 // with the reinvocation policy IfNeeded are called again if the object has changed since their call.
 func TestMutation(t *testing.T) {
 	t.Parallel()
@@ -157,7 +157,7 @@ func TestMutation(t *testing.T) {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	if object := <-seen; !strings.Contains(object, `"one":"1"`) {
-		t.Errorf("the second saw %s", object)
+		t.Errorf("the second webhook received %s", object)
 	}
 	want := []string{
 		`mutation.webhook.admission.k8s.io/round_0_index_0 {"configuration":"c","webhook":"one.example.com","mutated":true}`,
@@ -172,7 +172,7 @@ func TestMutation(t *testing.T) {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 	if got := a.Mutators(); len(got) != 2 || got[0] != `webhook "one.example.com" of MutatingWebhookConfiguration "c"` {
-		t.Errorf("changed by %q", got)
+		t.Errorf("recorded mutators %q", got)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestReview(t *testing.T) {
 		var got admissionv1.AdmissionReview
 		s := serve(t, map[string]responder{"/hook": func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) {
 			got = *review
-			// uid and patchType are ignored in v1beta1.
+			// v1beta1 responses need neither uid nor patchType.
 			if version == v1beta1 {
 				raw(`{"response":{"allowed":true,"patch":"W3sib3AiOiJhZGQiLCJwYXRoIjoiL2RhdGEvayIsInZhbHVlIjoiMiJ9XQ=="}}`)(w, r, review)
 				return
@@ -200,7 +200,7 @@ func TestReview(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.Object.(*corev1.ConfigMap).Data["k"] != "2" {
-			t.Errorf("%s: not patched", version)
+			t.Errorf("%s: the object was not patched", version)
 		}
 		r := got.Request
 		if got.APIVersion != "admission.k8s.io/"+version || r.UID == "" || string(r.Options.Raw) != `{"kind":"UpdateOptions","apiVersion":"meta.k8s.io/v1","fieldManager":"m"}` {
@@ -238,8 +238,8 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestConcurrentCalls checks that validating webhooks are called concurrently, and that the first
-// rejection is returned without waiting for the others.
+// TestConcurrentCalls checks that validating webhooks are called concurrently, and that the first rejection is
+// returned without waiting for the other webhooks.
 func TestConcurrentCalls(t *testing.T) {
 	t.Parallel()
 	here := make(chan struct{})
@@ -283,8 +283,8 @@ func TestWarningsAndAnnotations(t *testing.T) {
 	}
 }
 
-// TestDeadline checks that the timeout of a webhook is limited by the deadline of the request, and that
-// no webhook is called after the deadline.
+// TestDeadline checks that the timeout of a webhook does not exceed the deadline of the request, and that no
+// webhook is called after the deadline.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	timeout := make(chan string, 1)
@@ -316,8 +316,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestConfigurations checks that webhooks are ordered by the names of their configurations, and that a
-// write of a configuration is effective, preserves unchanged webhooks, and removes deleted webhooks.
+// TestConfigurations checks that webhooks are ordered by the names of their configurations. It also checks that
+// an update of a configuration takes effect, keeps unchanged webhooks, and removes deleted ones.
 func TestConfigurations(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]responder{"/a": allow(), "/b": allow(), "/c": allow()})
@@ -350,7 +350,7 @@ func copyOf(r *rest.Resource) *rest.Resource {
 	return &rest.Resource{GroupVersion: r.GroupVersion, Name: r.Name, Namespaced: r.Namespaced, Kind: r.Kind, Version: r.Version, Storage: r.Storage}
 }
 
-// TestExempt checks that admission configuration and reviews are not sent to webhooks.
+// TestExempt checks that stored webhooks do not receive requests for admission configuration and reviews.
 func TestExempt(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]responder{"/hook": deny("no")})
@@ -368,18 +368,18 @@ func TestExempt(t *testing.T) {
 			t.Errorf("%s: error %v, want an error: %t", kind, err, want)
 		}
 	}
-	// Webhooks of files apply to admission configuration and are called first.
+	// Webhooks from files apply to admission configuration and are called first.
 	p.SetStatic([]codec.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "z.static.k8s.io"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 		Name: "static", Rules: s.spec("/hook", all).Rules, ClientConfig: s.spec("/hook").ClientConfig, AdmissionReviewVersions: []string{"v1"},
 	}}}})
 	if first := p.source.index.Load().All(); len(first) != 2 || first[0].spec.Name != "static" {
-		t.Errorf("in order: %+v", first)
+		t.Errorf("webhooks in calling order: %+v", first)
 	}
 	own := copyOf(r)
 	own.GroupVersion.Group, own.Kind = "admissionregistration.k8s.io", nil
 	own.Version = &codec.Version{GVK: own.GroupVersion.WithKind("MutatingWebhookConfiguration")}
 	if err := p.Validate(t.Context(), creation(own)); err == nil || !strings.Contains(err.Error(), `"static" denied`) {
-		t.Errorf("by a file: %v", err)
+		t.Errorf("webhook from a file: %v", err)
 	}
 	p.SetStatic(nil)
 	if err := p.Validate(t.Context(), creation(own)); err != nil {
@@ -396,7 +396,7 @@ func TestExempt(t *testing.T) {
 	}
 }
 
-// TestConnection checks that webhooks receive the options of a connection and may change them.
+// TestConnection checks that webhooks receive the connect options and may change them.
 func TestConnection(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]responder{"/hook": func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) {
