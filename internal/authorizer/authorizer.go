@@ -1,7 +1,6 @@
-// Package authorizer defines the interface of authorization: Attributes, Decision and Authorizer,
-// with the names of kube-apiserver's package of the same name. Package filters/authz contains the
-// implementations. The authorization filter, access reviews, and handlers that require an
-// additional permission call them.
+// Package authorizer defines the interface for authorization. Attributes, Decision and Authorizer have the same
+// names as in kube-apiserver's package authorizer. Package filters/authz contains the implementations. The
+// authorization filter, access reviews, and handlers that require an additional permission call them.
 package authorizer
 
 import (
@@ -18,8 +17,8 @@ import (
 type Decision int
 
 const (
-	// DecisionDeny rejects the request without consulting further authorizers. It is the zero
-	// value, so that a missing decision rejects the request.
+	// DecisionDeny rejects the request without consulting further authorizers. It is the zero value, so that an
+	// authorizer that returns no decision rejects the request.
 	DecisionDeny Decision = iota
 	// DecisionAllow allows the request without consulting further authorizers.
 	DecisionAllow
@@ -38,49 +37,47 @@ func (d Decision) String() string {
 	return "no-opinion"
 }
 
-// Attributes are the input of an authorization decision, from a request or an access review.
+// Attributes is the input for an authorization decision, from a request or an access review.
 type Attributes struct {
 	User *request.User
 	// Verb is a Kubernetes verb; for non-resource requests, it is the HTTP method in lower case.
 	Verb string
-	// ResourceRequest reports whether the request is for a resource. The fields APIGroup to Name
-	// are empty otherwise.
+	// ResourceRequest reports whether the request is for a resource. If it is false, the fields from APIGroup
+	// to Name are empty.
 	ResourceRequest bool
 	// APIVersion is "*" if an access review does not specify it.
 	APIGroup, APIVersion, Namespace string
 	Resource, Subresource, Name     string
-	// Path is the path of the request. For non-resource requests, it is authorized instead of a
-	// resource.
+	// Path is the path of the request. For non-resource requests, the path is authorized instead of a resource.
 	Path string
 
-	// The requirements of the selectors of a list, watch or collection deletion; nil without selectors. If a
-	// selector cannot be parsed, its requirements are nil, which authorizes the request as if it had no
-	// selector, and the error is set. The requirements are shared and must not be modified.
+	// The requirements are those of the selectors of a list, watch or collection deletion; nil without
+	// selectors. If a selector cannot be parsed, its error is set and its requirements are nil, which
+	// authorizes the request as if it had no selector. The requirements are shared and must not be modified.
 	FieldSelectorRequirements fields.Requirements
 	FieldSelectorParsingErr   error
 	LabelSelectorRequirements labels.Requirements
 	LabelSelectorParsingErr   error
 }
 
-// Authorizer decides whether a user may make a request. The second result is the reason, which may
-// be empty and is sent to clients. An error can accompany any decision, and does not change its
-// meaning. Authorize may block on a webhook, is safe for concurrent use, and must not modify the
-// attributes.
+// Authorizer decides whether a user may make a request. The second result is the reason, which may be empty and
+// is sent to clients. An error can accompany any decision, and does not change the meaning of the decision.
+// Authorize may block on a webhook, is safe for concurrent use, and must not modify the attributes.
 type Authorizer interface {
 	Authorize(ctx context.Context, attributes *Attributes) (Decision, string, error)
 }
 
-// Group is the API group in which Mainstay's own operations are authorized. Its only resource with objects
-// is controlplanes (package apis/controlplanes).
+// Group is the API group in which Mainstay's own operations are authorized. controlplanes (package
+// apis/controlplanes) is the only resource of the group that has objects.
 const Group = "mainstay.dev"
 
-// processPrefix is the prefix of paths that expose or change the whole process. They are authorized
-// as resources of Group, because many roles for monitoring allow the verb get for all non-resource
-// paths.
+// processPrefix is the prefix of paths that expose or change the whole process. Requests for these paths are
+// authorized as requests for resources of Group, because many roles for monitoring allow the verb get on all
+// non-resource paths.
 const processPrefix = "/mainstay/v1/"
 
-// AttributesOf returns the attributes of a request. user is retained. A selector that cannot be
-// parsed is no error, see Attributes.
+// AttributesOf returns the attributes of a request. It retains user. If a selector cannot be parsed, the
+// attributes contain the error.
 func AttributesOf(user *request.User, info *request.Info) Attributes {
 	a := Attributes{User: user, Verb: info.Verb, Path: info.Path}
 	if !info.IsResource {
@@ -107,7 +104,7 @@ func AttributesOf(user *request.User, info *request.Info) Attributes {
 	return a
 }
 
-// setProcessResource sets the resource attributes of a path below processPrefix.
+// setProcessResource sets the resource attributes if the path is below processPrefix.
 func (a *Attributes) setProcessResource() {
 	rest, ok := strings.CutPrefix(a.Path, processPrefix)
 	if !ok {

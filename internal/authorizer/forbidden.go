@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Forbidden returns the API error (403) for a request that is not authorized, with the message of
-// kube-apiserver. reason is appended to the message if it is not empty.
+// Forbidden returns the API error (403) for a request that is not authorized, with kube-apiserver's message.
+// reason is appended to the message if it is not empty.
 func Forbidden(a *Attributes, reason string) error {
 	message := escapeHTML(deniedMessage(a))
 	if reason != "" {
