@@ -6,11 +6,13 @@ import (
 )
 
 // Compile parses and checks an expression like env.Compile. In addition, it rejects two kinds of expressions
-// that are short but very expensive: expressions with deeply nested types, which take seconds to check (see
-// typeWork), and expressions whose value contains another value so many times that processing the result
-// takes hours (see sharing). shares is the maximum number of times that the expression's value contains the
-// same value. members contains the names of the fields of the variable "variables" with their shares from
-// earlier calls; it may be nil. Compile is safe for concurrent use.
+// that are short but very expensive. One kind has deeply nested types, which take seconds to check (see
+// typeWork). The other kind has a value that contains another value so many times that processing the result
+// takes hours (see sharing).
+//
+// shares is the maximum number of times that the expression's value contains the same value. members contains
+// the shares of the fields of the variable "variables", as returned by earlier calls, by name; it may be nil.
+// Compile is safe for concurrent use.
 func Compile(env *cel.Env, text string, members map[string]int) (ast *cel.Ast, shares int, issues *cel.Issues) {
 	ast, issues = env.Parse(text)
 	if issues.Err() != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-// again returns an expression with repeated calls of map.
+// again returns an expression in which map is applied to start the given number of times.
 func again(times int, start, each string) string {
 	return start + strings.Repeat(".map(x, "+each+")", times)
 }
@@ -18,8 +18,8 @@ func nested(times int, open, value, end string) string {
 	return strings.Repeat(open, times) + value + strings.Repeat(end, times)
 }
 
-// TestCompileRejectsExpensiveExpressions checks that short expressions that are extremely expensive to check or compare
-// are rejected. cel-go needs seconds to years for them.
+// TestCompileRejectsExpensiveExpressions checks that short expressions that are extremely expensive to check or
+// compare are rejected. cel-go takes between seconds and years for them.
 func TestCompileRejectsExpensiveExpressions(t *testing.T) {
 	t.Parallel()
 	const rejected, fine = true, false
@@ -70,8 +70,8 @@ func textVariablesEnv(t testing.TB) *cel.Env {
 	return env
 }
 
-// TestLargeComparisons checks that a comparison of more values than an evaluation may cost cancels
-// the evaluation, even if the values are references to one object.
+// TestLargeComparisons checks that an evaluation is canceled if it compares more values than the cost limit
+// allows, even if the values are references to the same object.
 func TestLargeComparisons(t *testing.T) {
 	t.Parallel()
 	env := textVariablesEnv(t)
@@ -102,8 +102,8 @@ func TestLargeComparisons(t *testing.T) {
 	}
 }
 
-// BenchmarkRejected measures the rejection of expressions that cel-go takes 9 s, 12 s, and years to
-// check or compare.
+// BenchmarkRejected measures the rejection of expressions that take cel-go 9 s, 12 s, and years to check or
+// compare.
 func BenchmarkRejected(b *testing.B) {
 	env := textVariablesEnv(b)
 	for name, text := range map[string]string{

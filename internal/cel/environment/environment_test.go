@@ -43,7 +43,7 @@ func values() map[string]any {
 	}
 }
 
-// evaluate compiles and runs an expression as the server does.
+// evaluate compiles and evaluates an expression with the same options as the server.
 func evaluate(ctx context.Context, env *cel.Env, expression string) (ref.Val, *cel.EvalDetails, error) {
 	compiled, issues := env.Compile(expression)
 	if issues.Err() != nil {
@@ -56,7 +56,7 @@ func evaluate(ctx context.Context, env *cel.Env, expression string) (ref.Val, *c
 	return program.ContextEval(ctx, values())
 }
 
-// TestLanguage checks the supported language and results.
+// TestLanguage checks the supported language elements and their results.
 func TestLanguage(t *testing.T) {
 	t.Parallel()
 	env := extended(t)
@@ -176,12 +176,12 @@ func TestInterrupt(t *testing.T) {
 	cancel()
 	_, _, err := evaluate(ctx, extended(t), "lists.range(1000).all(a, a >= 0)")
 	if err == nil || !strings.HasPrefix(err.Error(), "operation interrupted") {
-		t.Errorf("error %v, want that the operation was interrupted", err)
+		t.Errorf("error %v, want the error of an interrupted operation", err)
 	}
 }
 
-// TestCosts checks estimated and actual costs with the server's options. Constant lists and maps
-// are created once, in advance, at no cost.
+// TestCosts checks estimated and actual costs with the server's options. Constant lists and maps are created in
+// advance, once, and therefore add nothing to the actual cost.
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	env := extended(t)
@@ -229,8 +229,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestActualCosts checks the actual costs of expressions about an object's fields, whose estimates
-// depend on a schema.
+// TestActualCosts checks the actual costs of expressions that use the fields of an object. Their estimates
+// would depend on a schema.
 func TestActualCosts(t *testing.T) {
 	t.Parallel()
 	env := extended(t)
@@ -291,7 +291,7 @@ func TestConcurrent(t *testing.T) {
 	group.Wait()
 }
 
-// FuzzExpression checks that every expression is rejected or evaluated within the limit.
+// FuzzExpression checks that every expression is either rejected or evaluated within the cost limit.
 func FuzzExpression(f *testing.F) {
 	for _, expression := range []string{
 		"self.name == 'a'", "names.all(n, n.matches('^[a-z]+$'))", "[1, 2].sum() + count", "text.findAll('[0-9]', count)",

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// equalGuard cancels evaluations before comparisons that would take seconds. A list that contains
-// one large object 100,000 times is cheap to create and has a low comparison cost, but contains
+// equalGuard cancels an evaluation before a comparison that would take seconds. For example, a list that
+// contains one large object 100,000 times is cheap to create and has a low comparison cost, but contains
 // billions of values.
 type equalGuard struct{}
 
@@ -23,7 +23,7 @@ func (equalGuard) LibraryName() string { return "mainstay.equality" }
 // CompileOptions implements cel.Library. It returns nil, because cel-go declares the operators.
 func (equalGuard) CompileOptions() []cel.EnvOption { return nil }
 
-// ProgramOptions implements cel.Library. It decorates the calls of == and !=.
+// ProgramOptions implements cel.Library. It wraps the calls of == and !=.
 func (equalGuard) ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
@@ -59,7 +59,7 @@ func (c comparison) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 		return left
 	case types.IsUnknownOrError(right):
 		return right
-	case subtractSize(left, PerCallLimit) <= 0 && subtractSize(right, PerCallLimit) <= 0: // a comparison ends at the end of the smaller value
+	case subtractSize(left, PerCallLimit) <= 0 && subtractSize(right, PerCallLimit) <= 0: // a comparison visits no more values than the smaller operand contains
 		library.CancelEvaluation()
 	}
 	equal := types.Equal(left, right)
@@ -69,7 +69,7 @@ func (c comparison) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return equal
 }
 
-// subtractSize subtracts the number of values in v from limit. It stops when the result is 0 or
+// subtractSize returns limit minus the number of values in v. It stops counting when the result is 0 or
 // negative.
 func subtractSize(v ref.Val, limit int) int {
 	switch v.(type) {

@@ -11,20 +11,19 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// iteration is the name and overload of the function that is applied to the condition of each loop.
+// iteration is the name of a function, and of its overload, that is applied to the condition of each loop.
 // Expressions cannot call it, because "@" is not valid in identifiers.
 const iteration = "@iteration"
 
-// iterations keeps the overhead of cost tracking linear. cel-go's cost tracker has a stack with the
-// values of all evaluated steps. Each call searches its arguments on the stack, and each identifier
-// and each && searches the whole stack. A loop leaves two values on the stack in each iteration, so
-// tracking a loop takes quadratic time: a loop over 100,000 numbers costs 600,000 units, which is
-// below the limit, but takes a minute.
+// iterations keeps the overhead of cost tracking linear. cel-go's cost tracker has a stack with the values of
+// all evaluated steps. Each call searches the stack for its arguments, and each identifier and each && searches
+// the whole stack. A loop leaves two values on the stack in each iteration, so tracking a loop takes quadratic
+// time: a loop over 100,000 numbers costs 600,000 units, which is below the limit, but takes a minute.
 //
-// This library wraps the condition of each loop in a function call, which reports its own value of the
-// previous iteration as an argument. When the tracker removes the arguments from the stack, it also removes
-// all values above them, which are the values that the loop has left. The function returns its argument at no
-// cost, so costs do not change.
+// This library wraps the condition of each loop in a function call. The call reports its own value from the
+// previous iteration as an argument. When the tracker removes the arguments from the stack, it also removes all
+// values above them, which are the values that the loop has left. The function returns its argument at no cost,
+// so costs do not change.
 type iterations struct{}
 
 var _ cel.SingletonLibrary = iterations{}
@@ -32,8 +31,8 @@ var _ cel.SingletonLibrary = iterations{}
 // LibraryName implements cel.SingletonLibrary.
 func (iterations) LibraryName() string { return "mainstay.iterations" }
 
-// CompileOptions implements cel.Library. It modifies all macros that are declared so far, so this
-// library must be the last one.
+// CompileOptions implements cel.Library. It modifies all macros that have been declared so far, so this library
+// must be added last.
 func (iterations) CompileOptions() []cel.EnvOption {
 	free := func(checker.CostEstimator, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
 		return &checker.CallEstimate{}
@@ -58,8 +57,8 @@ func (iterations) CompileOptions() []cel.EnvOption {
 	}
 }
 
-// ProgramOptions implements cel.Library. It makes the calls of the function free, and makes them
-// clear the stack.
+// ProgramOptions implements cel.Library. With these options, calls of the function cost nothing and clear the
+// stack.
 func (iterations) ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{
 		cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
@@ -75,7 +74,7 @@ func (iterations) ProgramOptions() []cel.ProgramOption {
 	}
 }
 
-// clearingCall is a call that reports its own previous value as an argument.
+// clearingCall is a call that reports its own previous value as an argument, which clears the stack.
 type clearingCall struct{ interpreter.InterpretableCall }
 
 // Args returns the call itself and its argument. In the first iteration, the call has no previous
@@ -84,10 +83,10 @@ func (c clearingCall) Args() []interpreter.InterpretableV2 {
 	return append([]interpreter.InterpretableV2{c}, c.InterpretableCall.Args()...)
 }
 
-// markingMacro is a macro that creates loops with marked conditions.
+// markingMacro is a macro that creates loops whose conditions are wrapped in calls of the function.
 type markingMacro struct{ cel.Macro }
 
-// Expander implements parser.Macro. It runs the expander of the macro with a markingFactory.
+// Expander implements parser.Macro. It runs the expander of the original macro with a markingFactory.
 func (m markingMacro) Expander() cel.MacroFactory {
 	expand := m.Macro.Expander()
 	return func(h cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
@@ -95,7 +94,7 @@ func (m markingMacro) Expander() cel.MacroFactory {
 	}
 }
 
-// markingFactory creates loops with marked conditions.
+// markingFactory creates loops whose conditions are wrapped in calls of the function.
 type markingFactory struct{ parser.ExprHelper }
 
 // NewComprehension creates a loop with one variable.
@@ -108,8 +107,8 @@ func (m markingFactory) NewComprehensionTwoVar(over ast.Expr, first, second, acc
 	return m.ExprHelper.NewComprehensionTwoVar(over, first, second, accumulator, init, m.mark(condition), step, result)
 }
 
-// mark wraps a condition in a call of the function. It does not change the condition false, which
-// belongs to an expression that is not a loop.
+// mark wraps a condition in a call of the function. It does not change the condition false, because the
+// expression is then not a loop.
 func (m markingFactory) mark(condition ast.Expr) ast.Expr {
 	if condition.Kind() == ast.LiteralKind && condition.AsLiteral() == types.False {
 		return condition

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// unmarked returns the environment without the library iterations, which is its last option.
+// unmarked returns the environment without the library iterations, which is the last option.
 func unmarked(t testing.TB) *cel.Env {
 	t.Helper()
 	all := options()
@@ -61,8 +61,8 @@ func outcome(t testing.TB, env *cel.Env, expression string) string {
 	return fmt.Sprintf("estimate %v, cost %d, value %v", estimate, *details.ActualCost(), got.Type())
 }
 
-// same reports whether an expression has the same outcome in both environments, in one of several
-// attempts: the order of maps is random, and it affects short-circuit evaluation.
+// same reports whether an expression has the same outcome in both environments in any of several attempts. A
+// single attempt is not enough, because the order of maps is random and affects short-circuit evaluation.
 func same(t testing.TB, a, b *cel.Env, expression string) (string, string, bool) {
 	var got, want string
 	for range 100 {
@@ -94,7 +94,7 @@ func loops() []string {
 	}
 }
 
-// TestIterations checks that the function in loop conditions does not change results and costs.
+// TestIterations checks that wrapping loop conditions in a function call does not change results and costs.
 func TestIterations(t *testing.T) {
 	t.Parallel()
 	marked, plain := withVariables(t, Base), unmarked(t)
@@ -108,7 +108,7 @@ func TestIterations(t *testing.T) {
 	}
 }
 
-// TestLongLoop checks that a loop takes time proportional to its length.
+// TestLongLoop checks that the time that a loop takes is proportional to its length.
 func TestLongLoop(t *testing.T) {
 	t.Parallel()
 	// With quadratic time, this would take minutes.
@@ -118,7 +118,7 @@ func TestLongLoop(t *testing.T) {
 	}
 }
 
-// FuzzIterations is like TestIterations, with arbitrary expressions.
+// FuzzIterations is like TestIterations, but with arbitrary expressions.
 func FuzzIterations(f *testing.F) {
 	for _, expression := range loops() {
 		f.Add(expression)

@@ -1,25 +1,24 @@
 package environment
 
-// Cost limits, in CEL cost units; reading ten characters costs about one unit. The values equal
-// kube-apiserver's.
+// Cost limits, in CEL cost units. Reading ten characters costs about one unit. The values are the same as in
+// kube-apiserver.
 const (
-	// PerCallLimit limits one evaluation of one expression.
+	// PerCallLimit limits the cost of one evaluation of one expression.
 	PerCallLimit = 1_000_000
-	// RuntimeBudget limits the sum of all validation expressions for one object.
+	// RuntimeBudget limits the total cost of all validation expressions for one object.
 	RuntimeBudget = 10_000_000
-	// RuntimeBudgetMatchConditions limits the sum of the match conditions of one webhook or policy.
+	// RuntimeBudgetMatchConditions limits the total cost of the match conditions of one webhook or policy.
 	RuntimeBudgetMatchConditions = RuntimeBudget / 4
 	// CheckFrequency is the number of loop iterations between two checks of the context.
 	CheckFrequency = 100
 )
 
-// Limits of the estimated cost of the rules of a custom resource. A definition that exceeds them is
-// invalid.
+// Limits on the estimated costs of the rules of a custom resource. A definition that exceeds them is invalid.
 const (
-	// EstimatedRuleLimit limits the cost of one rule, multiplied by the maximum number of values in
-	// an object to which the rule applies.
+	// EstimatedRuleLimit limits the cost of one rule, multiplied by the maximum number of values to which the
+	// rule applies in an object.
 	EstimatedRuleLimit = 10_000_000
-	// EstimatedDefinitionLimit limits the sum of all rules of one version of a definition.
+	// EstimatedDefinitionLimit limits the total cost of all rules in one version of a definition.
 	EstimatedDefinitionLimit = 100_000_000
 )
 

@@ -13,10 +13,9 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// pairGuard cancels evaluations before calls that would exceed the cost limit. Functions on sets
-// compare all pairs of elements and cannot be interrupted: with two lists of 100,000 elements, they
-// take a minute, and cel-go charges the cost afterwards. pairGuard computes the cost before the
-// call.
+// pairGuard cancels an evaluation before a call that would exceed the cost limit. Functions on sets compare all
+// pairs of elements and cannot be interrupted: with two lists of 100,000 elements, they take a minute, and
+// cel-go charges the cost only afterwards. pairGuard computes the cost before the call.
 type pairGuard struct {
 	bindings map[string]*functions.Overload // by overload ID
 }
@@ -26,8 +25,8 @@ var _ cel.SingletonLibrary = (*pairGuard)(nil)
 // LibraryName implements cel.SingletonLibrary.
 func (*pairGuard) LibraryName() string { return "mainstay.products" }
 
-// CompileOptions implements cel.Library. It looks up the bindings of the functions, which must be
-// declared before, and stores them in p.bindings.
+// CompileOptions implements cel.Library. It stores the bindings of the functions in p.bindings. The functions
+// must have been declared before.
 func (p *pairGuard) CompileOptions() []cel.EnvOption {
 	return []cel.EnvOption{func(env *cel.Env) (*cel.Env, error) {
 		p.bindings = map[string]*functions.Overload{}
@@ -44,7 +43,7 @@ func (p *pairGuard) CompileOptions() []cel.EnvOption {
 	}}
 }
 
-// ProgramOptions implements cel.Library. It decorates the calls of the functions.
+// ProgramOptions implements cel.Library. It wraps the calls of the functions.
 func (p *pairGuard) ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
@@ -67,12 +66,13 @@ func (p *pairGuard) ProgramOptions() []cel.ProgramOption {
 	})}
 }
 
-// pairs returns the number of pairs of elements of two lists, or of a list with itself.
+// pairs returns the number of pairs of elements of two lists. If there is only one list, it is paired with
+// itself.
 func pairs(args []ref.Val) float64 {
 	return length(args[0]) * length(args[len(args)-1])
 }
 
-// length returns the length of a list, or 1 for other values.
+// length returns the length of a list, or 1 if v is not a list.
 func length(v ref.Val) float64 {
 	if list, ok := v.(traits.Lister); ok {
 		if n, ok := list.Size().(types.Int); ok {

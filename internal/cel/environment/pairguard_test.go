@@ -6,7 +6,7 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-// TestPairGuard checks that functions that compare all pairs return the same results as in cel-go, and that
+// TestPairGuard checks that the functions that compare all pairs return the same results as in cel-go, and that
 // they are not called if there are too many pairs.
 func TestPairGuard(t *testing.T) {
 	t.Parallel()

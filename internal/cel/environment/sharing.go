@@ -6,16 +6,16 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// maxSharing is the maximum number of times that the value of an expression may contain the same
-// existing value. It exceeds the numbers of realistic policies and rules.
+// maxSharing is the maximum number of times that the value of an expression may contain the same existing
+// value. Realistic policies and rules stay below it.
 const maxSharing = 256
 
-// sharing estimates how often the value of an expression contains the same list or map. A value is
-// created once, but can be referenced many times: 30 repetitions of ".map(x, [x, x])" create only
-// 60 lists, and cost accordingly, but comparing, formatting or flattening the result visits 2³⁰
-// lists. CEL costs count the elements of a list without their content, so the expressions must be
-// limited. The estimate adds up the variables in literals, and assumes that each iteration of a
-// loop contains as many references as the first one.
+// sharing estimates how often the value of an expression contains the same list or map. A value is created
+// once, but can be referenced many times: 30 repetitions of ".map(x, [x, x])" create only 60 lists, and their
+// cost is that of 60 lists, but comparing, formatting or flattening the result visits 2³⁰ lists. CEL costs
+// count the elements of a list but not their contents, so the expressions themselves must be limited. The
+// estimate adds up the variables in literals, and assumes that each iteration of a loop adds as many references
+// as the first one.
 type sharing struct {
 	ast       *ast.AST
 	variables map[string]int // loop variables
@@ -23,8 +23,7 @@ type sharing struct {
 	highest   int
 }
 
-// estimate returns the maximum number of times that the value of an expression contains the same
-// value.
+// estimate returns the maximum number of times that the value of an expression contains the same value.
 func (s *sharing) estimate(e ast.Expr) int {
 	times := s.expression(e)
 	if isScalar(s.ast.GetType(e.ID())) {
@@ -106,8 +105,8 @@ func (s *sharing) call(c ast.CallExpr) int {
 	return times
 }
 
-// loop estimates a loop from its first iteration. It assumes that elements that later iterations add contain
-// as many references.
+// loop estimates a loop from its first iteration. It assumes that the elements that later iterations add
+// contain as many references as those of the first iteration.
 func (s *sharing) loop(c ast.ComprehensionExpr) int {
 	held := max(1, s.estimate(c.IterRange()))
 	defer bind(s.variables, c.IterVar(), held)()

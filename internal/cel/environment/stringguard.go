@@ -16,17 +16,17 @@ import (
 	"mainstay.dev/mainstay/internal/cel/pattern"
 )
 
-// maxStringSize is the size of a string, in bytes, whose reading would exceed the cost limit of an
-// evaluation.
+// maxStringSize is the size, in bytes, of a string that costs as much to read as the cost limit of an
+// evaluation allows.
 const maxStringSize = 10 * PerCallLimit
 
-// stringGuard limits the memory of strings that functions create, and the time of matching regular
+// stringGuard limits the memory for strings that functions create, and the time for matching regular
 // expressions.
 //
-// cel-go charges for a call after it has created the result. The length of the result of replacing "" by a
-// string is the product of the lengths of two strings, and a joined list can contain the same string many
-// times, so two strings from an object of 1 MB can exhaust the memory. The functions of this package compute
-// the length first, and cancel the evaluation if it exceeds the cost limit.
+// cel-go charges for a call only after it has created the result. If "" is replaced with a string, the length
+// of the result is the product of the lengths of two strings, and a joined list can contain the same string
+// many times. Two strings from an object of 1 MB can therefore exhaust the memory. The functions in this file
+// compute the length first, and cancel the evaluation if the length exceeds the cost limit.
 type stringGuard struct{}
 
 var _ cel.SingletonLibrary = stringGuard{}
@@ -56,7 +56,7 @@ func (stringGuard) ProgramOptions() []cel.ProgramOption {
 	}), cel.OptimizeRegex(literalRegex(overloads.Matches), literalRegex(overloads.MatchesString))}
 }
 
-// replaceCall returns a call of f with the same arguments. If f returns nil, the result is the
+// replaceCall returns a call of f with the same arguments. If f returns nil, the result of the call is the
 // error for a missing overload.
 func replaceCall(call interpreter.InterpretableCall, f func(args []ref.Val) ref.Val) interpreter.InterpretableCall {
 	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
@@ -67,8 +67,8 @@ func replaceCall(call interpreter.InterpretableCall, f func(args []ref.Val) ref.
 	})
 }
 
-// matches implements <string>.matches(<string>) and matches(<string>, <string>) for regular
-// expressions that are not literals.
+// matches implements <string>.matches(<string>) and matches(<string>, <string>) if the regular expression is
+// not a literal.
 func matches(args []ref.Val) ref.Val {
 	parts, ok := stringsOf(args)
 	if !ok || len(parts) != 2 {
@@ -89,9 +89,9 @@ func match(re *regexp.Regexp, text string) ref.Val {
 	return types.Bool(matches)
 }
 
-// literalRegex compiles the regular expression of an overload of matches once, if it is a literal.
-// It is registered by overload, so that it takes precedence over cel-go's optimization, which is
-// registered by function.
+// literalRegex compiles the regular expression for an overload of matches only once, if it is a literal. It is
+// registered by overload, so that it takes precedence over cel-go's optimization, which is registered by
+// function.
 func literalRegex(overload string) *interpreter.RegexOptimization {
 	return &interpreter.RegexOptimization{
 		Function: overloads.Matches, OverloadID: overload, RegexIndex: 1,
@@ -111,8 +111,8 @@ func literalRegex(overload string) *interpreter.RegexOptimization {
 	}
 }
 
-// replace implements <string>.replace(<string>, <string>) with an optional limit; a negative limit
-// means no limit.
+// replace implements <string>.replace(<string>, <string>), with an optional limit. A negative limit means no
+// limit.
 func replace(args []ref.Val) ref.Val {
 	limit := types.IntNegOne
 	if len(args) == 4 {
@@ -166,7 +166,7 @@ func join(args []ref.Val) ref.Val {
 	return types.String(text.String())
 }
 
-// stringsOf returns the arguments as Go strings, or false if one is not a string.
+// stringsOf returns the arguments as Go strings, or false if any argument is not a string.
 func stringsOf(args []ref.Val) ([]string, bool) {
 	parts := make([]string, len(args))
 	for i, arg := range args {

@@ -10,10 +10,11 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// TestStringGuard checks that replace and join return the same results as in cel-go up to the size limit.
+// TestStringGuard checks that replace and join return the same results as in cel-go if the result does not
+// exceed the size limit.
 func TestStringGuard(t *testing.T) {
 	t.Parallel()
-	all := options() // the last four options are from this package
+	all := options() // this package defines the last four options
 	bounded := textVariables(t, Base)
 	plain := textVariables(t, func() (*cel.Env, error) { return cel.NewEnv(all[:len(all)-4]...) })
 	variables := map[string]any{
@@ -88,8 +89,8 @@ func textOf(t *testing.T, env *cel.Env, expression string, variables map[string]
 	return fmt.Sprint(got.Value())
 }
 
-// TestMatching checks that constant and computed patterns have equal results, and that slow matches
-// end with the error for excessive costs.
+// TestMatching checks that constant and computed patterns have the same results, and that slow matches end with
+// the error for an exceeded cost limit.
 func TestMatching(t *testing.T) {
 	t.Parallel()
 	env := textVariables(t, Base)

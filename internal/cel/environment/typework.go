@@ -5,26 +5,26 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// Limits of typeWork.
+// The limits that typeWork uses.
 const (
 	// maxTypeWork corresponds to about ten milliseconds of checking.
 	maxTypeWork = 20_000
-	// smallType is the maximum size of types that count as free. The types in realistic policies
-	// and rules are smaller.
+	// smallType is the maximum size of types that cost nothing. The types in realistic policies and rules are
+	// smaller.
 	smallType = 8
 )
 
-// typeWork estimates the cost of checking an expression from its syntax tree. cel-go's checker
-// expands types into trees, and copies them for each expression of the type: 200 brackets around a
-// value take three seconds, and 14 repetitions of ".map(x, {x: x})", which doubles the size of the
-// type, take twelve seconds.
+// typeWork estimates the cost of checking an expression from its syntax tree. cel-go's checker expands types
+// into trees, and copies the tree for each expression of the type: 200 brackets around a value take three
+// seconds to check. 14 repetitions of ".map(x, {x: x})", each of which doubles the size of the type, take
+// twelve seconds.
 type typeWork struct {
 	variables map[string]int // type sizes of loop variables
 	total     int
 }
 
-// sizeOf returns the approximate size of an expression's type. It is 0 if the expression does not
-// appear to be a list, map or optional value.
+// sizeOf returns the approximate size of an expression's type. The size is 0 if the expression does not seem to
+// be a list, map or optional value.
 func (w *typeWork) sizeOf(e ast.Expr) int {
 	if w.total > maxTypeWork {
 		return 0
