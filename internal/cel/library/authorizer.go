@@ -21,7 +21,7 @@ import (
 // AuthorizerType returns the CEL type of the variable "authorizer".
 func AuthorizerType() *cel.Type { return cel.ObjectType("kubernetes.authorization.Authorizer") }
 
-// ResourceCheckType returns the CEL type of a check for a resource, which is also the type of the
+// ResourceCheckType returns the CEL type of a permission check for a resource. It is also the type of the
 // variable "authorizer.requestResource".
 func ResourceCheckType() *cel.Type { return cel.ObjectType("kubernetes.authorization.ResourceCheck") }
 
@@ -40,8 +40,8 @@ func decisionType() *cel.Type   { return cel.ObjectType("kubernetes.authorizatio
 //	<ResourceCheck>.check(<string>) <Decision>                      the argument is a verb
 //	<Decision>.allowed() <bool>, .reason() <string>, .errored() <bool>, .error() <string>
 //
-// All does not include it, because only admission expressions may use it. Permissions creates the
-// values of the variables.
+// All does not include this library, because only admission expressions may use it. The values of the variables
+// are created by Permissions.
 func Authorizer() cel.EnvOption {
 	options := append(checkOptions(), decisionOptions()...)
 	return cel.Lib(library{name: "kubernetes.authz", options: options})
@@ -99,12 +99,12 @@ func member(name, overload string, result *cel.Type, of []*cel.Type, binding cel
 	return cel.Function(name, cel.MemberOverload(overload, of, result, binding))
 }
 
-// Permissions evaluates the authorization checks of the expressions for one request, on behalf of
-// the user and of service accounts. It caches decisions, so that a check in several expressions is
-// evaluated once. It is safe for concurrent use, but two concurrent calls may evaluate the same
-// check twice.
+// Permissions evaluates the authorization checks in the expressions for one request, for the user of the
+// request and for service accounts. It caches decisions, so that a check that several expressions contain is
+// evaluated only once. It is safe for concurrent use, but concurrent calls may evaluate the same check more
+// than once.
 type Permissions struct {
-	ctx        context.Context // of the request
+	ctx        context.Context // the context of the request
 	user       *request.User
 	authorizer authorizer.Authorizer
 
@@ -112,8 +112,8 @@ type Permissions struct {
 	decisions map[accessCheck]decision
 }
 
-// NewPermissions returns the Permissions of a user for one request. Checks call the authorizer with ctx,
-// which must be the context of the request.
+// NewPermissions returns the Permissions for a request of a user. Checks pass ctx to the authorizer; it must be
+// the context of the request.
 func NewPermissions(ctx context.Context, by authorizer.Authorizer, user *request.User) *Permissions {
 	return &Permissions{ctx: ctx, user: user, authorizer: by}
 }
@@ -123,14 +123,14 @@ func (p *Permissions) Authorizer() ref.Val {
 	return authorizerValue(subject{permissions: p, user: p.user})
 }
 
-// Resource returns the value of the variable "authorizer.requestResource" for a resource.
+// Resource returns the value of the variable "authorizer.requestResource" for a request for the given resource.
 func (p *Permissions) Resource(group, resource, subresource, namespace, name string) ref.Val {
 	return resourceCheckValue(resourceCheck{subject: subject{permissions: p, user: p.user}, accessCheck: accessCheck{
 		group: group, resource: resource, subresource: subresource, namespace: namespace, name: name,
 	}})
 }
 
-// accessCheck contains the parameters of a check. It is a check for a path if resource is empty.
+// accessCheck contains the parameters of a check. If resource is empty, the check is for a path.
 type accessCheck struct {
 	account                                       string // user name of a service account; "" for the requesting user
 	verb, path                                    string
@@ -159,7 +159,7 @@ func (q *accessCheck) attributes(user *request.User) authorizer.Attributes {
 	return a
 }
 
-// subject is the user whose permissions are checked.
+// subject is the user or service account whose permissions are checked.
 type subject struct {
 	permissions *Permissions
 	user        *request.User
@@ -212,7 +212,8 @@ func authorizerValue(c subject) ref.Val          { return opaque(AuthorizerType(
 func resourceCheckValue(c resourceCheck) ref.Val { return opaque(ResourceCheckType(), c) }
 func decisionValue(d decision) ref.Val           { return opaque(decisionType(), d) }
 
-// opaque returns a CEL value that can only be passed to functions. It is not equal to any value.
+// opaque returns a CEL value that can only be passed to functions. The value is not equal to any value, not
+// even itself.
 func opaque[T any](t *cel.Type, v T) ref.Val {
 	never := func(T, T) bool { return false }
 	return (&kind[T]{name: t.TypeName(), typ: t, equal: never}).wrap(v)
@@ -260,16 +261,16 @@ func asServiceAccount(args ...ref.Val) ref.Val {
 	return authorizerValue(c)
 }
 
-// checkCost is the cost of an authorization check, which may call a webhook. An expression can
-// afford two.
+// checkCost is the cost of an authorization check, which may call a webhook. The cost limit allows an
+// expression two checks.
 const checkCost = 350_000
 
 func checkCostModel() costModel {
 	return costModel{actual: func(executedCall) *uint64 { return actualCost(checkCost) }}
 }
 
-// selectorCostModel is the cost of parsing a selector. A selector has at most one requirement for each two
-// characters.
+// selectorCostModel returns the cost model for parsing a selector. A selector has at most one requirement for
+// every two characters.
 func selectorCostModel() costModel {
 	return costModel{actual: func(c executedCall) *uint64 {
 		if len(c.args) < 2 {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// CIDR returns the library of IP address blocks. An address may have bits after the prefix.
+// CIDR returns the library of IP address blocks. The address of a block may have bits set after the prefix.
 // IPv4-mapped IPv6 addresses are rejected.
 //
 //	cidr(<string>) <CIDR>                           an error for an invalid block
@@ -26,7 +26,7 @@ func CIDR() cel.EnvOption {
 	read := func(s string) ref.Val {
 		p, err := parseCIDR(s)
 		if err != nil {
-			// kube-apiserver repeats the prefix of the message.
+			// The message contains this prefix twice, as in kube-apiserver.
 			return types.NewErr("network address parse error during conversion from string: %v", err)
 		}
 		return cidrs.wrap(p)
@@ -93,15 +93,16 @@ func containsCIDR(outer, inner netip.Prefix) ref.Val {
 	return types.Bool(outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr()))
 }
 
-// Overloads whose cost differs from other overloads of the function.
+// The overloads whose costs differ from those of the other overloads of the same function.
 const (
 	ipOfCIDR           = "cidr_ip"
 	containsIPString   = "cidr_contains_ip_string"
 	containsCIDRString = "cidr_contains_cidr_string"
 )
 
-// containsCostModel is the cost of comparing the bytes of two addresses. For a block (masked), it
-// adds masking and comparing the prefix lengths; for the overload ofString, parsing the argument.
+// containsCostModel returns the cost model for comparing the bytes of two addresses. If masked is true, it adds
+// the cost of masking an address and of comparing the prefix lengths. For the overload ofString, it adds the
+// cost of parsing the argument.
 func containsCostModel(ofString string, masked bool) costModel {
 	return costModel{
 		estimate: func(c estimatedCall) *checker.CallEstimate {

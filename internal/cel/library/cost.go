@@ -13,9 +13,9 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// CostEstimator implements the cost estimation and cost tracking of cel-go for the functions of
-// this package, and for the string functions of cel-go whose costs kube-apiserver redefines. It is
-// safe for concurrent use if SizeEstimator is.
+// CostEstimator implements cel-go's cost estimation and cost tracking for the functions in this package, and
+// for cel-go's string functions whose costs kube-apiserver redefines. It is safe for concurrent use if
+// SizeEstimator is.
 type CostEstimator struct {
 	// SizeEstimator estimates the sizes of variables and their fields, and the costs of other
 	// functions. It may be nil.
@@ -35,10 +35,9 @@ func (e *CostEstimator) EstimateSize(element checker.AstNode) *checker.SizeEstim
 	return e.SizeEstimator.EstimateSize(element)
 }
 
-// EstimateCallCost implements checker.CostEstimator. It returns the estimated cost of a call,
-// without its arguments, and the size of its result; nil selects cel-go's estimate. The estimate
-// must equal kube-apiserver's, because it decides whether a definition is valid, and error messages
-// contain it.
+// EstimateCallCost implements checker.CostEstimator. It returns the estimated cost of a call, without the cost
+// of the arguments, and the size of the result; nil selects cel-go's estimate. The estimate must equal
+// kube-apiserver's, because it determines whether a definition is valid, and error messages contain it.
 func (e *CostEstimator) EstimateCallCost(function, overloadID string, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
 	if p := costModelOf(function); p.estimate != nil {
 		if estimate := p.estimate(estimatedCall{e, overloadID, target, args}); estimate != nil {
@@ -51,8 +50,8 @@ func (e *CostEstimator) EstimateCallCost(function, overloadID string, target *ch
 	return e.SizeEstimator.EstimateCallCost(function, overloadID, target, args)
 }
 
-// CallCost implements interpreter.ActualCostEstimator. It returns the actual cost of a call,
-// without its arguments; nil selects cel-go's cost.
+// CallCost implements interpreter.ActualCostEstimator. It returns the actual cost of a call, without the cost
+// of the arguments; nil selects cel-go's cost.
 func (e *CostEstimator) CallCost(function, overloadID string, args []ref.Val, result ref.Val) *uint64 {
 	if p := costModelOf(function); p.actual != nil {
 		return p.actual(executedCall{overloadID, args, result})
@@ -60,7 +59,7 @@ func (e *CostEstimator) CallCost(function, overloadID string, args []ref.Val, re
 	return nil
 }
 
-// costModel computes the CEL cost of a function, before (estimate) and after (actual) a call. A nil
+// costModel computes the CEL cost of a function before a call (estimate) and after a call (actual). A nil
 // function or result selects cel-go's default.
 type costModel struct {
 	estimate func(estimatedCall) *checker.CallEstimate
@@ -82,8 +81,7 @@ type executedCall struct {
 	result   ref.Val
 }
 
-// costModelOf returns the cost model of a function, for all its overloads. The zero value selects
-// cel-go's costs.
+// costModelOf returns the cost model for all overloads of a function. The zero value selects cel-go's costs.
 func costModelOf(function string) costModel {
 	switch function {
 	case "isSorted", "sum", "min", "max", "indexOf", "lastIndexOf":
@@ -96,7 +94,7 @@ func costModelOf(function string) costModel {
 		return urlCostModel()
 	case "cidr", "isCIDR", "isIP", "quantity", "isQuantity", "semver", "isSemver":
 		return readCostModel(1)
-	case "ip.isCanonical": // read, and written for comparison
+	case "ip.isCanonical": // the string is parsed, and formatted again for comparison
 		return readCostModel(2)
 	case "ip":
 		return ipCostModel()
@@ -150,7 +148,7 @@ func callEstimateWithSize(c checker.CostEstimate, result checker.SizeEstimate) *
 
 func actualCost(cost uint64) *uint64 { return &cost }
 
-// nominalCostModel is the cost of reading a part of a value.
+// nominalCostModel returns the cost model for functions that only read a part of a value.
 func nominalCostModel() costModel {
 	return costModel{
 		estimate: func(estimatedCall) *checker.CallEstimate { return callEstimate(checker.FixedCostEstimate(1)) },
@@ -158,8 +156,8 @@ func nominalCostModel() costModel {
 	}
 }
 
-// toStringCostModel is the cost of converting a scalar to a string. kube-apiserver assumes that the string
-// can have any length, and therefore rejects a message such as "at most " + string(self.max).
+// toStringCostModel returns the cost model for converting a scalar to a string. kube-apiserver assumes that the
+// string can have any length, and therefore rejects a message such as "at most " + string(self.max).
 func toStringCostModel() costModel {
 	longest := func(overload string) uint64 {
 		switch overload {
@@ -180,7 +178,8 @@ func toStringCostModel() costModel {
 	}}
 }
 
-// readCostModel is the cost of reading the first argument, a string, the given number of times.
+// readCostModel returns the cost model for functions that read their first argument, a string, the given number
+// of times.
 func readCostModel(times float64) costModel {
 	return costModel{
 		estimate: func(c estimatedCall) *checker.CallEstimate {
@@ -198,19 +197,19 @@ func readCostModel(times float64) costModel {
 	}
 }
 
-// readCost returns the cost of the given number of reads of a string of the given size.
+// readCost returns the cost of reading a string of the given size the given number of times.
 func readCost(size uint64, times float64) uint64 {
 	return uint64(math.Ceil(float64(size) * times * traversal))
 }
 
-// matchCost returns the cost of matching a string of the given size with a regular expression of the length
-// regex. An empty string costs as much as one character.
+// matchCost returns the cost of matching a string of the given size with a regular expression. regex is the
+// length of the regular expression. An empty string costs as much as one character.
 func matchCost(size, regex uint64) uint64 {
 	return uint64(math.Ceil((1+float64(size))*traversal)) * uint64(math.Ceil(float64(regex)*regexFactor))
 }
 
-// equalsCostModel is the cost of comparing values of the types of this package, whose size cel-go
-// assumes to be unbounded.
+// equalsCostModel returns the cost model for comparing values whose types this package defines. cel-go assumes
+// that the size of such values is unbounded.
 func equalsCostModel() costModel {
 	return costModel{
 		estimate: func(c estimatedCall) *checker.CallEstimate {
@@ -243,8 +242,8 @@ func equalsCostModel() costModel {
 // maxFormatName is an upper bound of the length of format names.
 const maxFormatName = 64
 
-// size returns the estimated size of a node, from the expression or from the schema. If neither
-// limits it, the result is unbounded.
+// size returns the estimated size of a node, from the expression or from the schema. If neither limits the
+// size, the result is unbounded.
 func (c estimatedCall) size(node checker.AstNode) checker.SizeEstimate {
 	if s := node.ComputedSize(); s != nil {
 		return *s
@@ -255,7 +254,7 @@ func (c estimatedCall) size(node checker.AstNode) checker.SizeEstimate {
 	return checker.UnknownSizeEstimate()
 }
 
-// size returns the size of a value, or 1 for values without a size.
+// size returns the size of a value, or 1 if the value has no size.
 func size(v ref.Val) uint64 {
 	if sizer, ok := v.(traits.Sizer); ok {
 		if n, ok := sizer.Size().(types.Int); ok && n >= 0 {

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// bounds are the sizes of variables and their elements, by path.
+// bounds contains the maximum sizes of variables and of their elements, by path.
 type bounds map[string]uint64
 
 func (b bounds) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
@@ -39,8 +39,8 @@ func (bounds) EstimateCallCost(function, _ string, _ *checker.AstNode, _ []check
 	return &checker.CallEstimate{CostEstimate: checker.FixedCostEstimate(1000)}
 }
 
-// TestEstimateOfVariables checks that estimates use the sizes of variables and list elements in the
-// schema.
+// TestEstimateOfVariables checks that estimates use the sizes of variables and list elements that the schema
+// specifies.
 func TestEstimateOfVariables(t *testing.T) {
 	t.Parallel()
 	env, err := base(t).Extend(
@@ -97,7 +97,7 @@ func (node) Type() *types.Type                     { return types.StringType }
 func (node) Expr() ast.Expr                        { return nil }
 func (n node) ComputedSize() *checker.SizeEstimate { return &n.size }
 
-// TestReplacedSize checks the maximum length of a string after a replacement.
+// TestReplacedSize checks the estimated size of a string after a replacement.
 func TestReplacedSize(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ s, from, to, want checker.SizeEstimate }{
@@ -120,8 +120,8 @@ func TestReplacedSize(t *testing.T) {
 
 func fixed(n uint64) checker.SizeEstimate { return checker.FixedSizeEstimate(n) }
 
-// TestDefaultCosts checks that the costs of cel-go apply to functions without a cost model, and to other
-// overloads of functions with a cost model.
+// TestDefaultCosts checks that cel-go's costs apply to functions without a cost model, and to overloads for
+// which a cost model returns nil.
 func TestDefaultCosts(t *testing.T) {
 	t.Parallel()
 	estimator := &library.CostEstimator{}
@@ -135,7 +135,7 @@ func TestDefaultCosts(t *testing.T) {
 	}
 }
 
-// TestConversions checks the conversion of values of Kubernetes types to Go values and to other CEL
+// TestConversions checks the conversion of values of Kubernetes types to Go values and to values of other CEL
 // types.
 func TestConversions(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestConversions(t *testing.T) {
 	}
 }
 
-// TestElementPath checks that each call of the estimator receives its own path.
+// TestElementPath checks that each call of the size estimator receives a path of its own.
 func TestElementPath(t *testing.T) {
 	t.Parallel()
 	path := append(make([]string, 0, 4), "a", "b")

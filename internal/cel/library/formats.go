@@ -15,12 +15,12 @@ import (
 // Formats returns the library of named string formats:
 //
 //	format.named(<string>) <optional<Format>>               none for an unknown name
-//	format.dns1123Label() <Format>                          likewise for each name
+//	format.dns1123Label() <Format>                          likewise for each other name
 //	<Format>.validate(<string>) <optional<list<string>>>    the errors; none if the string is valid
 //
 // The names are dns1123Label, dns1123Subdomain, dns1035Label, qualifiedName, dns1123LabelPrefix,
-// dns1123SubdomainPrefix, dns1035LabelPrefix, labelValue, uri, uuid, byte, date and datetime. A
-// prefix may end with a hyphen, because a generated suffix follows.
+// dns1123SubdomainPrefix, dns1035LabelPrefix, labelValue, uri, uuid, byte, date and datetime. A prefix may end
+// with a hyphen, because a generated suffix is appended to it.
 func Formats() cel.EnvOption {
 	k := &kind[*format]{
 		name:  "Format",
@@ -53,10 +53,10 @@ func Formats() cel.EnvOption {
 type format struct {
 	name        string
 	validate    func(string) []string // returns the errors of a string
-	regexLength uint64                // length of its regular expression, or an assumed length; for costs
+	regexLength uint64                // actual or assumed length of the regular expression; used for costs
 }
 
-// Assumed lengths for the costs of formats that have no regular expression.
+// The assumed lengths, for costs, of formats that have no regular expression.
 const (
 	uriRegexLength    = 1120
 	base64RegexLength = 84
@@ -106,7 +106,8 @@ func validate(f *format, s string) ref.Val {
 	return types.OptionalOf(types.NewStringList(types.DefaultTypeAdapter, faults))
 }
 
-// maxFormatRegex is the assumed length of the regular expression of an unknown format.
+// maxFormatRegex is the assumed length of the regular expression for a format that is not known before
+// evaluation.
 const maxFormatRegex = 128
 
 func validateCostModel() costModel {

@@ -10,8 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// IP returns the library of IP addresses. IPv4-mapped IPv6 addresses, zones and leading zeros are
-// rejected.
+// IP returns the library of IP addresses. It rejects IPv4-mapped IPv6 addresses, zones and leading zeros.
 //
 //	ip(<string>) <IP>                   an error for an invalid address
 //	isIP(<string>) <bool>
@@ -85,7 +84,7 @@ func family(a netip.Addr) ref.Val {
 	return types.Int(6)
 }
 
-// ipCostModel is the cost of parsing a string, or of getting the address of a block.
+// ipCostModel returns the cost model for parsing an address, or for reading the address of a block.
 func ipCostModel() costModel {
 	read, part := readCostModel(1), nominalCostModel()
 	return costModel{

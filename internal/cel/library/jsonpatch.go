@@ -8,8 +8,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// JSONPatch returns the library for JSON patches. All does not include it, because only mutations
-// may use it.
+// JSONPatch returns the library for JSON patches. All does not include this library, because only mutations may
+// use it.
 //
 //	jsonpatch.escapeKey(<string>) <string>    a key as a path segment (RFC 6901)
 func JSONPatch() cel.EnvOption {

@@ -11,8 +11,8 @@ type library struct {
 
 var _ cel.SingletonLibrary = library{}
 
-// All returns an option with the libraries of this package, except Authorizer and JSONPatch. The
-// option must be used for one environment only.
+// All returns an option that adds the libraries of this package, except Authorizer and JSONPatch. The option
+// must be used for only one environment.
 func All() cel.EnvOption {
 	libraries := []cel.EnvOption{Lists(), Regex(), URLs(), IP(), CIDR(), Quantity(), Formats(), Semver()}
 	return func(env *cel.Env) (*cel.Env, error) {

@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// example is an expression and its result: the value of another expression, or "error: " and the
-// message. Costs are checked if given: the minimum and maximum estimate, and the actual cost.
+// example is an expression and its result, which is the value of another expression, or "error: " and a
+// message. If costs are given, they are checked: the minimum and maximum estimate, and the actual cost.
 type example struct {
 	expression string
 	want       string
@@ -23,7 +23,7 @@ type example struct {
 	cost       uint64
 }
 
-// compileErrors maps expressions that do not compile to the first error.
+// compileErrors maps expressions that do not compile to their first errors.
 type compileErrors map[string]string
 
 func run(t *testing.T, examples []example) {
@@ -86,7 +86,7 @@ func runCompileErrors(t *testing.T, expressions compileErrors) {
 	for expression, want := range expressions {
 		_, issues := env.Compile(expression)
 		if issues.Err() == nil {
-			t.Errorf("%s: compiled", expression)
+			t.Errorf("%s: no compile error", expression)
 		} else if got := issues.Errors()[0].Message; got != want {
 			t.Errorf("%s: %s, want %s", expression, got, want)
 		}
@@ -111,8 +111,7 @@ func compile(t *testing.T, env *cel.Env, expression string) *cel.Ast {
 	return compiled
 }
 
-// evaluate evaluates an expression without constant folding, so that the cost of constant parts is
-// included.
+// evaluate evaluates an expression without constant folding, so that the cost of constant parts is included.
 func evaluate(t *testing.T, env *cel.Env, expression *cel.Ast) (ref.Val, uint64, error) {
 	t.Helper()
 	program, err := env.Program(expression,

@@ -33,8 +33,8 @@ func Lists() cel.EnvOption {
 	}})
 }
 
-// orderedTypes returns the ordered types. For a list with elements of unknown type, cel-go selects
-// the overload of the first type.
+// orderedTypes returns the ordered types. If the type of the elements of a list is not known, cel-go selects
+// the overload for the first type.
 func orderedTypes() []*cel.Type {
 	return []*cel.Type{
 		cel.IntType, cel.UintType, cel.DoubleType, cel.BoolType,
@@ -42,7 +42,7 @@ func orderedTypes() []*cel.Type {
 	}
 }
 
-// overloadName returns the name of a type in overload identifiers.
+// overloadName returns the name that represents a type in overload identifiers.
 func overloadName(t *cel.Type) string {
 	switch t {
 	case cel.DurationType:
@@ -79,8 +79,8 @@ func isSorted(list ref.Val) ref.Val {
 	return types.True
 }
 
-// minMaxOverload returns the overload of min or max. worse is the result of comparing the current
-// best element with a better one.
+// minMaxOverload returns the overload of min or max for lists of a type. worse is the result of comparing an
+// element with a better one.
 func minMaxOverload(name string, worse ref.Val) func(*cel.Type) cel.FunctionOpt {
 	best := func(list ref.Val) ref.Val {
 		var best ref.Val
@@ -152,8 +152,8 @@ func lastIndexOf(list, item ref.Val) ref.Val {
 	return types.IntNegOne
 }
 
-// scanCostModel is the cost of visiting each element of a list once, and of comparing strings. It
-// also applies to string functions with the same name.
+// scanCostModel returns the cost model for visiting each element of a list once and comparing its strings. It
+// also applies to string functions of the same name.
 func scanCostModel() costModel {
 	return costModel{
 		estimate: func(c estimatedCall) *checker.CallEstimate {
@@ -210,8 +210,8 @@ type elementNode struct {
 	typ  *types.Type
 }
 
-// elementOf returns a node for the elements of a list, or false if it is not a list. If the list
-// has a path, the node has one too, so that limits of the schema apply.
+// elementOf returns a node for the elements of a list, or false if the argument is not a list. If the list has
+// a path, the node has one too, so that the limits in the schema apply.
 func elementOf(list checker.AstNode) (checker.AstNode, bool) {
 	params := list.Type().Parameters()
 	if len(params) == 0 {

@@ -16,7 +16,7 @@ const (
 func TestLists(t *testing.T) {
 	t.Parallel()
 	run(t, []example{
-		// Creating a list costs 10, and visiting an element costs 1, as does a conversion.
+		// Creating a list costs 10. Visiting an element or converting a value costs 1.
 		{ints + ".sum()", "15", 15, 15, 15},
 		{uints + ".sum()", "15u", 20, 20, 20},
 		{doubles + ".sum()", "15.0", 15, 15, 15},
@@ -73,7 +73,7 @@ func TestListsIndexOf(t *testing.T) {
 		{byteses + ".lastIndexOf(bytes('x'))", "-1", 26, 36, 26},
 		{durations + ".indexOf(duration('3s'))", "2", 21, 21, 21},
 		{timestamps + ".indexOf(timestamp('2011-01-03T00:00:00Z'))", "2", 17, 17, 17},
-		// All values inside the elements count. Creating a list costs 10, and a map 30.
+		// All values inside the elements are counted. Creating a list costs 10, and creating a map costs 30.
 		{"[{'k': '0123456789'}, {'k': '0123456789'}].indexOf({'k': ''})", "-1", 102, 102, 102},
 		{"[[1], [2]].lastIndexOf([1])", "0", 0, 0, 0},
 		{"[].indexOf('a')", "-1", 0, 0, 0},

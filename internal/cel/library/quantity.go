@@ -21,8 +21,8 @@ import (
 //	<Quantity>.compareTo(<Quantity>) <int>      -1, 0 or 1
 //	<Quantity>.isLessThan(<Quantity>) <bool>    also isGreaterThan
 //
-// Quantities beyond the limits of package codec/quantity are invalid. Two quantities are equal if
-// their amounts are equal, even if their notations differ.
+// Quantities that exceed the limits in package codec/quantity are invalid. Two quantities are equal if their
+// amounts are equal, even if their notations differ.
 func Quantity() cel.EnvOption {
 	q := &kind[*resource.Quantity]{
 		name:  "Quantity",
@@ -65,11 +65,12 @@ func asInteger(a *resource.Quantity) ref.Val {
 	return types.Int(n)
 }
 
-// arithmetic declares a function that applies an operation to a copy of a quantity. The other
-// operand is a quantity or an integer.
+// arithmetic declares a function that applies an operation to a copy of a quantity. The second operand is a
+// quantity or an integer.
 func arithmetic(q *kind[*resource.Quantity], name string, change func(a *resource.Quantity, by resource.Quantity)) cel.EnvOption {
 	changed := func(a *resource.Quantity, by resource.Quantity) ref.Val {
-		// Copy deeply: large amounts are stored behind a pointer, which the operation modifies.
+		// Copy deeply, because large amounts are stored behind a pointer, and the operation modifies them in
+		// place.
 		result := a.DeepCopy()
 		change(&result, by)
 		return q.wrap(&result)

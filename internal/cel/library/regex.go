@@ -12,14 +12,14 @@ import (
 	"mainstay.dev/mainstay/internal/cel/pattern"
 )
 
-// Regex returns the library of regular expressions, in the syntax of Go (RE2):
+// Regex returns the library of regular expressions, in Go's syntax (RE2):
 //
 //	<string>.find(<string>) <string>                    the first match; "" if there is none
 //	<string>.findAll(<string>) <list<string>>           all matches
 //	<string>.findAll(<string>, <int>) <list<string>>    at most this number of matches; all if negative
 //
-// A literal expression is compiled once, together with the program, and its errors are errors of
-// the program.
+// A regular expression that is a literal is compiled only once, when the program is created. If it is invalid,
+// creating the program fails.
 func Regex() cel.EnvOption {
 	return cel.Lib(library{
 		name: "kubernetes.regex",
@@ -37,7 +37,7 @@ func Regex() cel.EnvOption {
 	})
 }
 
-// search returns the matches of a regular expression in a string, at most limit unless it is
+// search returns the matches of a regular expression in a string, but at most limit matches unless limit is
 // negative.
 type search func(re *regexp.Regexp, s string, limit int64) ref.Val
 
@@ -57,9 +57,9 @@ func findAll(re *regexp.Regexp, s string, limit int64) ref.Val {
 	return types.NewStringList(types.DefaultTypeAdapter, found)
 }
 
-// CancelEvaluation aborts the current evaluation with the error for an exceeded cost limit. It
-// panics with the value that cel-go recovers from for its own cost limit, so it may be called only
-// by functions of an expression.
+// CancelEvaluation aborts the current evaluation with the error for an exceeded cost limit. It panics with the
+// value that cel-go uses for its own cost limit. cel-go recovers from this panic only during an evaluation, so
+// only functions that an expression calls may call CancelEvaluation.
 func CancelEvaluation() {
 	panic(interpreter.EvalCancelledError{
 		Cause:   interpreter.CostLimitExceeded,
@@ -67,7 +67,7 @@ func CancelEvaluation() {
 	})
 }
 
-// withDynamicRegex returns an overload that compiles the regular expression for each call.
+// withDynamicRegex returns an overload that compiles the regular expression in each call.
 func withDynamicRegex(f search) func(args ...ref.Val) ref.Val {
 	return func(args ...ref.Val) ref.Val {
 		if len(args) < 2 {
@@ -85,8 +85,8 @@ func withDynamicRegex(f search) func(args ...ref.Val) ref.Val {
 	}
 }
 
-// withLiteralRegex replaces calls of a function that have a literal expression, which it compiles
-// once.
+// withLiteralRegex replaces the calls of a function whose regular expression is a literal. The literal is
+// compiled only once.
 func withLiteralRegex(function string, f search) *interpreter.RegexOptimization {
 	return &interpreter.RegexOptimization{
 		Function:   function,
@@ -118,7 +118,7 @@ func call(f search, re *regexp.Regexp, args []ref.Val) ref.Val {
 	return f(re, s, limit)
 }
 
-// searchCostModel is the cost of matching a regular expression. The result has at most as many
+// searchCostModel returns the cost model for matching a regular expression. The result has at most as many
 // elements as the string has characters.
 func searchCostModel() costModel {
 	return costModel{
@@ -127,7 +127,7 @@ func searchCostModel() costModel {
 				return nil
 			}
 			s := c.size(*c.target)
-			// This corresponds to matchCost.
+			// The estimate corresponds to matchCost.
 			each := s.Add(checker.FixedSizeEstimate(1)).MultiplyByCostFactor(traversal)
 			regex := c.size(c.args[0]).MultiplyByCostFactor(regexFactor)
 			return callEstimateWithSize(each.Multiply(regex), checker.SizeEstimate{Max: s.Max})

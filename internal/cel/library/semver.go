@@ -10,8 +10,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Semver returns the library of semantic versions. If the second argument is true, a leading "v"
-// and leading zeros of numbers are ignored, and missing minor and patch numbers count as 0.
+// Semver returns the library of semantic versions. If the second argument is true, a leading "v" and leading
+// zeros in numbers are ignored, and missing minor and patch numbers count as 0.
 //
 //	semver(<string>) <Semver>, semver(<string>, <bool>) <Semver>    an error for an invalid version
 //	isSemver(<string>) <bool>, isSemver(<string>, <bool>) <bool>
@@ -71,7 +71,7 @@ func parseVersion(s string, normalize bool) (semver.Version, error) {
 	return semver.Parse(strings.Join(parts, "."))
 }
 
-// withoutLeadingZeros preserves one zero if there is no other leading digit.
+// withoutLeadingZeros removes leading zeros. It keeps one zero if no digit follows.
 func withoutLeadingZeros(part string) string {
 	for len(part) > 1 && part[0] == '0' && '0' <= part[1] && part[1] <= '9' {
 		part = part[1:]

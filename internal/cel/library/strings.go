@@ -5,7 +5,8 @@ import (
 	"github.com/google/cel-go/common/ast"
 )
 
-// sameSizeCostModel is the cost of string functions whose result is at most as long as their receiver.
+// sameSizeCostModel returns the cost model for string functions whose result is at most as long as the
+// receiver.
 func sameSizeCostModel() costModel {
 	return costModel{
 		estimate: func(c estimatedCall) *checker.CallEstimate {
@@ -19,7 +20,7 @@ func sameSizeCostModel() costModel {
 	}
 }
 
-// replaceCostModel is the cost of reading a string and writing another one.
+// replaceCostModel returns the cost model for reading a string and writing another one.
 func replaceCostModel() costModel {
 	return costModel{
 		estimate: func(c estimatedCall) *checker.CallEstimate {
@@ -36,9 +37,9 @@ func replaceCostModel() costModel {
 	}
 }
 
-// replacedSize returns the maximum size of a string of size s after parts of size from are replaced
-// by parts of size to. unchanged means that the size cannot grow; otherwise the function assumes
-// the maximum number of replacements. Empty parts match around each character.
+// replacedSize returns the maximum size of a string of size s after parts of size from have been replaced with
+// parts of size to. unchanged means that the size cannot grow. Otherwise, replacedSize assumes the maximum
+// number of replacements. Empty parts match around each character.
 func replacedSize(s, from, to uint64, unchanged bool) uint64 {
 	fixed := checker.FixedSizeEstimate
 	switch {
@@ -54,7 +55,7 @@ func replacedSize(s, from, to uint64, unchanged bool) uint64 {
 	return fixed(count).Multiply(fixed(to)).Max
 }
 
-// splitCostModel is the cost of reading a string and creating a list from it. Unless the limit is a
+// splitCostModel returns the cost model for reading a string and creating a list from it. Unless the limit is a
 // literal, the list may have as many elements as the string has characters.
 func splitCostModel() costModel {
 	return costModel{
@@ -75,7 +76,7 @@ func splitCostModel() costModel {
 	}
 }
 
-// joinCostModel is the cost of writing the joined string.
+// joinCostModel returns the cost model for writing the joined string.
 func joinCostModel() costModel {
 	return costModel{
 		estimate: func(c estimatedCall) *checker.CallEstimate {

@@ -61,7 +61,7 @@ func TestFormats(t *testing.T) {
 	})
 }
 
-// TestStrings checks the costs of string functions of cel-go that this package redefines.
+// TestStrings checks the costs of the cel-go string functions whose costs this package redefines.
 func TestStrings(t *testing.T) {
 	t.Parallel()
 	run(t, []example{

@@ -15,7 +15,7 @@ import (
 //	isURL(<string>) <bool>
 //	<URL>.getScheme() <string>      this and the following: "" if the URL has no such part
 //	<URL>.getHost() <string>        with the port
-//	<URL>.getHostname() <string>    without the port, and IPv6 addresses without brackets
+//	<URL>.getHostname() <string>    without the port; IPv6 addresses are without brackets
 //	<URL>.getPort() <string>
 //	<URL>.getEscapedPath() <string>
 //	<URL>.getQuery() <map<string, list<string>>>
@@ -48,9 +48,8 @@ func URLs() cel.EnvOption {
 	}})
 }
 
-// parseURL parses an absolute URL or absolute path. url.ParseRequestURI defines which strings are
-// valid, and url.Parse supports fragments, which ParseRequestURI treats as part of the path or
-// query.
+// parseURL parses an absolute URL or absolute path. url.ParseRequestURI determines which strings are valid, but
+// treats a fragment as part of the path or query. The result is therefore that of url.Parse.
 func parseURL(s string) (*url.URL, error) {
 	if _, err := url.ParseRequestURI(s); err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func query(u *url.URL) ref.Val {
 	return types.NewRefValMap(types.DefaultTypeAdapter, entries)
 }
 
-// urlCostModel is the cost of reading a string. The URL has the size of the string.
+// urlCostModel returns the cost model for reading a string. The URL has the same size as the string.
 func urlCostModel() costModel {
 	return costModel{
 		estimate: func(c estimatedCall) *checker.CallEstimate {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Names of the types of this package.
+// The names of the CEL types that this package defines.
 const (
 	urlTypeName      = "kubernetes.URL"
 	ipTypeName       = "net.IP"
@@ -21,7 +21,7 @@ const (
 
 // kind is a CEL type whose values wrap Go values of type T.
 type kind[T any] struct {
-	name  string // in error messages
+	name  string // used in error messages
 	typ   *cel.Type
 	equal func(a, b T) bool
 	text  func(T) string // nil means that values cannot be converted to a string
@@ -37,7 +37,7 @@ type value[T any] struct {
 	goValue T
 }
 
-// ConvertToNative implements ref.Val. It returns the Go value, or its text as a string.
+// ConvertToNative implements ref.Val. It returns the Go value, or its text if a string is wanted.
 func (v *value[T]) ConvertToNative(want reflect.Type) (any, error) {
 	if reflect.TypeOf(v.goValue).AssignableTo(want) {
 		return v.goValue, nil
@@ -48,8 +48,8 @@ func (v *value[T]) ConvertToNative(want reflect.Type) (any, error) {
 	return nil, fmt.Errorf("type conversion error from '%s' to '%v'", v.kind.name, want)
 }
 
-// ConvertToType implements ref.Val. It supports the type itself, the type of types, and strings if
-// the kind has a text.
+// ConvertToType implements ref.Val. It supports the type of the value, the type of types, and strings if the
+// kind has a text function.
 func (v *value[T]) ConvertToType(want ref.Type) ref.Val {
 	switch {
 	case want.TypeName() == v.kind.typ.TypeName():
@@ -62,7 +62,7 @@ func (v *value[T]) ConvertToType(want ref.Type) ref.Val {
 	return types.NewErr("type conversion error from '%s' to '%s'", v.kind.typ, want)
 }
 
-// Equal implements ref.Val. A value of another type is an error.
+// Equal implements ref.Val. A comparison with a value of another type results in an error.
 func (v *value[T]) Equal(other ref.Val) ref.Val {
 	o, ok := other.(*value[T])
 	if !ok {
@@ -87,19 +87,19 @@ func (v *value[T]) Size() ref.Val {
 
 func (v *value[T]) libraryValue() {}
 
-// isLibraryValue reports whether a value is of a type of this package.
+// isLibraryValue reports whether the type of a value is defined in this package.
 func isLibraryValue(v ref.Val) bool {
 	_, ok := v.(interface{ libraryValue() })
 	return ok
 }
 
-// argument returns the Go value of an argument, or false if it has another type.
+// argument returns the Go value of an argument, or false if the Go value is not a T.
 func argument[T any](arg ref.Val) (T, bool) {
 	v, ok := arg.Value().(T)
 	return v, ok
 }
 
-// unary binds a function of one Go value.
+// unary returns the binding of a function with one argument, a Go value.
 func unary[A any](f func(A) ref.Val) cel.OverloadOpt {
 	return cel.UnaryBinding(func(arg ref.Val) ref.Val {
 		a, ok := argument[A](arg)
@@ -110,7 +110,7 @@ func unary[A any](f func(A) ref.Val) cel.OverloadOpt {
 	})
 }
 
-// binary binds a function of two Go values.
+// binary returns the binding of a function with two arguments, Go values.
 func binary[A, B any](f func(A, B) ref.Val) cel.OverloadOpt {
 	return cel.BinaryBinding(func(left, right ref.Val) ref.Val {
 		a, ok := argument[A](left)
@@ -125,7 +125,7 @@ func binary[A, B any](f func(A, B) ref.Val) cel.OverloadOpt {
 	})
 }
 
-// canParse binds a function that reports whether a string can be parsed.
+// canParse returns the binding of a function that reports whether read accepts a string.
 func canParse[T any](read func(string) (T, error)) cel.OverloadOpt {
 	return unary(func(s string) ref.Val {
 		_, err := read(s)
