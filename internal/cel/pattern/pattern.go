@@ -1,10 +1,9 @@
 // Package pattern matches untrusted strings with untrusted regular expressions in bounded time.
 //
-// The time of Go's regexp is proportional to the length of the string and to the number of states
-// of the expression: [a-z]{1,1000} has a thousand states, and a string of 1 MB takes more than a
-// minute. Finding all matches may take quadratic time. Matching cannot be interrupted, except if
-// the string is read rune by rune, which is slower. Matcher therefore reads long strings rune by
-// rune.
+// The time that Go's regexp takes is proportional to the length of the string and to the number of states of
+// the expression. For example, [a-z]{1,1000} has a thousand states, and matching a string of 1 MB takes more
+// than a minute. Finding all matches may take quadratic time. Matching cannot be interrupted unless the string
+// is read rune by rune, which is slower. Matcher therefore reads only long strings rune by rune.
 package pattern
 
 import (
@@ -17,24 +16,24 @@ import (
 )
 
 const (
-	// DefaultLimit is the default of Matcher.Limit.
+	// DefaultLimit is the default value of Matcher.Limit.
 	DefaultLimit = 5 * time.Second
-	// maxUnchecked is the number of bytes that a Matcher matches with the fastest method, without
-	// time checks. maxUncheckedAll is the maximum length of a string for FindAll.
+	// maxUnchecked is the total number of bytes that a Matcher matches with the fastest method, which does not
+	// check the time. maxUncheckedAll is the maximum length of a string for which FindAll uses this method.
 	maxUnchecked    = 4 << 10
 	maxUncheckedAll = 256
-	// maxContextual is the maximum length of a string in which FindAll searches for a contextual
-	// expression. Longer strings count as a timeout.
+	// maxContextual is the maximum length of a string in which FindAll searches for a contextual expression
+	// (see isContextual). A longer string is treated as a timeout.
 	maxContextual = 16 << 10
 	// checkInterval is the number of runes between two checks of the time.
 	checkInterval = 1 << 10
 )
 
-// Matcher limits the total time of several matches. The limit applies only to strings that are long or that
-// follow many other strings. The zero value is ready for use. It is not safe for concurrent use.
+// Matcher limits the total time for several matches. The limit applies only to long strings and to strings that
+// follow many other strings. The zero value is ready for use. A Matcher is not safe for concurrent use.
 type Matcher struct {
-	// Limit is the maximum total time for the long strings; 0 selects DefaultLimit. The time starts with the
-	// first long string.
+	// Limit is the maximum total time for matching such strings; 0 selects DefaultLimit. The time starts with
+	// the first of them.
 	Limit time.Duration
 
 	read     int
@@ -65,7 +64,7 @@ func (w *Matcher) Find(re *regexp.Regexp, text string) (found string, inTime boo
 	return found, !r.timedOut
 }
 
-// FindAll returns the non-overlapping matches, at most limit unless it is negative. If the time
+// FindAll returns the non-overlapping matches, but at most limit matches unless limit is negative. If the time
 // limit is exceeded, it returns nil and false.
 func (w *Matcher) FindAll(re *regexp.Regexp, text string, limit int) (found []string, inTime bool) {
 	if len(text) <= maxUncheckedAll || limit == 0 {
@@ -102,7 +101,7 @@ func (w *Matcher) FindAll(re *regexp.Regexp, text string, limit int) (found []st
 	return found, true
 }
 
-// isContextual reports whether an expression has assertions about the preceding text.
+// isContextual reports whether an expression contains assertions about the text that precedes a match.
 func isContextual(re *regexp.Regexp) bool {
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {
@@ -134,7 +133,8 @@ func (w *Matcher) reader(text string) *reader {
 	return &reader{text: text, deadline: w.deadline, timedOut: now.After(w.deadline)}
 }
 
-// reader reads a string, and returns io.EOF early after the deadline.
+// reader reads a string rune by rune. It returns io.EOF before the end of the string if the deadline has
+// passed.
 type reader struct {
 	text     string
 	at, n    int

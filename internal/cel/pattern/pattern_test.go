@@ -31,7 +31,7 @@ func TestTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if match(&Matcher{Limit: time.Millisecond}) {
-				t.Error("it was in time")
+				t.Error("the match did not time out")
 			}
 		})
 	}
@@ -52,7 +52,7 @@ func TestWithinLimit(t *testing.T) {
 	}
 }
 
-// FuzzMatcher compares matches with package regexp.
+// FuzzMatcher compares the results with those of package regexp.
 func FuzzMatcher(f *testing.F) {
 	f.Add(`a*`, "baac", 7)
 	f.Add(`b|`, "abc\xff", -1)
