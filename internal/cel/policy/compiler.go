@@ -12,47 +12,47 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// Scope selects the variables of an expression, in addition to object, oldObject, request and
+// Scope selects the variables that an expression can use, in addition to object, oldObject, request and
 // namespaceObject.
 type Scope struct {
-	// Params enables the variable params, the parameter object of a policy binding.
+	// Params enables the variable params, which is the parameter object of a policy binding.
 	Params bool
 	// Authorizer enables the variable authorizer and its functions.
 	Authorizer bool
-	// Patches enables the types and functions for mutations: Object and JSONPatch.
+	// Patches enables the types and functions for mutations, such as Object and JSONPatch.
 	Patches bool
 }
 
-// Compiler checks the expressions of one policy or webhook and compiles them to programs. The zero
-// value is ready for use. It is not safe for concurrent use.
+// Compiler checks the expressions of one policy or webhook, and compiles them to programs. The zero value is
+// ready for use. It is not safe for concurrent use.
 type Compiler struct {
-	// Variables enables the variable "variables" with the variables that are declared so far.
+	// Variables enables the variable "variables", which contains the variables that have been declared so far.
 	Variables bool
-	// Object and Params are the types of object, oldObject and params; nil disables type checking
-	// for them. They are for Check and Declare: programs are compiled without types.
+	// Object is the type of object and oldObject, and Params is the type of params; nil disables type checking
+	// for the variable. Only Check and Declare need these types: programs are compiled without them.
 	Object, Params *typed.Type
-	// Programs is the cache of programs, which policies share. It is required by Program, Variable
-	// and Conditions.
+	// Programs is the cache of programs, which several policies can share. Program, Variable and Conditions
+	// require it.
 	Programs *Programs
 
 	declared map[string]*cel.Type
-	// shares contains the number of times that the value of each variable contains the same value,
-	// from environment.Compile.
+	// shares contains, for each variable, the maximum number of times that its value contains the same value.
+	// environment.Compile returns it.
 	shares map[string]int
-	// signature contains the names and types of declared variables, in order.
+	// signature contains the names and types of the declared variables, in order.
 	signature string
 	envs      map[Scope]*cel.Env // cached, because an environment is large
 }
 
-// Check returns the compile error of an expression, or nil. If results is not empty, the expression
-// must have one of these types.
+// Check returns the compile error of an expression, or nil. If results is not empty, the result of the
+// expression must have one of these types.
 func (c *Compiler) Check(text string, scope Scope, results ...*cel.Type) error {
 	_, err := c.compile(text, scope, results)
 	return err
 }
 
-// Declare checks the expression of a variable, and declares the variable for later expressions. If
-// the expression is invalid, it returns the error and declares the variable with a dynamic type.
+// Declare checks the expression of a variable, and declares the variable for later expressions. If the
+// expression is invalid, Declare returns the error and declares the variable with the dynamic type.
 func (c *Compiler) Declare(name, text string, scope Scope) error {
 	made, err := c.compile(text, scope, nil)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *Compiler) Program(text string, scope Scope, results ...*cel.Type) *Prog
 	})
 }
 
-// Variable returns the program of a variable, and declares the variable for later expressions.
+// Variable returns a variable with its program, and declares the variable for later expressions.
 func (c *Compiler) Variable(name, text string, scope Scope) Variable {
 	p := c.Program(text, scope)
 	c.declare(name, p.result, p.shares)
@@ -161,7 +161,7 @@ func (c *Compiler) options(base *cel.Env, scope Scope) []cel.EnvOption {
 	return options
 }
 
-// types returns a provider that resolves the object and parameter types.
+// types returns a provider that resolves the types in c.Object and c.Params.
 func (c *Compiler) types(base *cel.Env) types.Provider {
 	resolves := base.CELTypeProvider()
 	for _, t := range [...]*typed.Type{c.Object, c.Params} {
@@ -179,8 +179,8 @@ func typeOf(t *typed.Type) *cel.Type {
 	return t.CEL()
 }
 
-// variableType returns the type of a variable for other expressions. As in kube-apiserver, object
-// types become dynamic.
+// variableType returns the type that other expressions see for a variable. As in kube-apiserver, object types
+// become dynamic.
 func variableType(t *cel.Type) *cel.Type {
 	switch t.Kind() {
 	case cel.BoolKind, cel.BytesKind, cel.DoubleKind, cel.DurationKind, cel.IntKind, cel.NullTypeKind, cel.StringKind,

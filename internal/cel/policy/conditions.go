@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/environment"
 )
 
-// Conditions are the compiled match conditions of a policy or webhook. It is immutable and safe for
+// Conditions contains the compiled match conditions of a policy or webhook. It is immutable and safe for
 // concurrent use.
 type Conditions []condition
 
@@ -21,7 +21,7 @@ type condition struct {
 	program *Program
 }
 
-// Conditions compiles match conditions. An invalid expression causes an error of Match.
+// Conditions compiles match conditions. If an expression is invalid, Match returns an error.
 func (c *Compiler) Conditions(listed []admissionregistrationv1.MatchCondition, scope Scope) Conditions {
 	conditions := make(Conditions, len(listed))
 	for i := range listed {
@@ -30,10 +30,10 @@ func (c *Compiler) Conditions(listed []admissionregistrationv1.MatchCondition, s
 	return conditions
 }
 
-// Match reports whether all conditions are true. If one is false, it returns false and its name,
-// regardless of errors of other conditions. Otherwise, if evaluations failed, it returns an error
-// that contains all of them. The conditions have a separate cost budget; if it is exceeded, the
-// error wraps ErrBudget.
+// Match reports whether all conditions are true. If a condition is false, Match returns false and the name of
+// this condition, regardless of the errors of other conditions. Otherwise, if any evaluations failed, it
+// returns an error that contains all of their errors. The conditions have their own cost budget; if it is
+// exceeded, the error wraps ErrBudget.
 func (c Conditions) Match(ctx context.Context, in *Input) (matches bool, failed string, err error) {
 	budget := Budget(environment.RuntimeBudgetMatchConditions)
 	var errs []error

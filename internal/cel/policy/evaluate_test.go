@@ -25,7 +25,7 @@ func lazy(document map[string]any) *policy.LazyDocument {
 	return policy.NewLazyDocument(func() (map[string]any, error) { return document, nil })
 }
 
-// recordingAuthorizer allows requests with the name "yes" and counts requests.
+// recordingAuthorizer records requests, and allows those whose text contains "yes".
 type recordingAuthorizer struct{ requests []string }
 
 func (a *recordingAuthorizer) Authorize(_ context.Context, attributes *authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -94,7 +94,7 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// TestAuthorizationChecks checks that equal authorization checks are evaluated once.
+// TestAuthorizationChecks checks that equal authorization checks are evaluated only once.
 func TestAuthorizationChecks(t *testing.T) {
 	t.Parallel()
 	c := policy.Compiler{Programs: new(policy.Programs)}
@@ -114,7 +114,7 @@ func TestAuthorizationChecks(t *testing.T) {
 	}
 }
 
-// TestVariableValues checks that variables are evaluated once, on first use.
+// TestVariableValues checks that each variable is evaluated only once, when it is first used.
 func TestVariableValues(t *testing.T) {
 	t.Parallel()
 	c := policy.Compiler{Variables: true, Programs: new(policy.Programs)}
@@ -160,8 +160,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestHostile checks values that are small in memory but large as a document, endless loops, and
-// canceled calls.
+// TestHostile checks values that are small in memory but large as documents, long loops, and canceled requests.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	c := policy.Compiler{Variables: true, Programs: new(policy.Programs)}
@@ -283,7 +282,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestPrograms checks that equal expressions are compiled once.
+// TestPrograms checks that equal expressions are compiled only once.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	shared := new(policy.Programs)
@@ -311,8 +310,8 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// FuzzExpressions checks that arbitrary expressions are compiled, evaluated and converted to
-// documents without a panic, and within limits.
+// FuzzExpressions checks that arbitrary expressions can be compiled, evaluated and converted to documents
+// without a panic and within the limits.
 func FuzzExpressions(f *testing.F) {
 	for _, text := range []string{
 		"object.spec.list.all(x, x.matches('^a+$'))", "Object{spec: Object.spec{a: [1]}}", "[JSONPatch{op: 'add', path: '/', value: {'a': 1}}]",

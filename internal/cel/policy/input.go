@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// Names of variables.
+// The names of the variables.
 const (
 	objectVariable          = "object"
 	oldObjectVariable       = "oldObject"
@@ -27,15 +27,15 @@ const (
 	variablesVariable       = "variables"
 )
 
-// LazyDocument is a JSON document that is created when an expression first accesses it. It has the Go types
-// of encoding/json, with integers as int64. It is not copied, and must not be modified while expressions are
-// evaluated. A nil *LazyDocument is null. It is safe for concurrent use.
+// LazyDocument is a JSON document that is created when an expression first accesses it. It consists of the Go
+// types of encoding/json, except that integers are int64. It is not copied, and must not be modified while
+// expressions are evaluated. A nil *LazyDocument represents null. It is safe for concurrent use.
 type LazyDocument struct {
 	value func() any
 }
 
-// NewLazyDocument returns a document that make creates; make is called at most once. If it returns
-// an error, expressions that access the document fail. A nil map becomes null.
+// NewLazyDocument returns a document that is created by make, which is called at most once. If make returns an
+// error, expressions that access the document fail. A nil map becomes null.
 func NewLazyDocument(make func() (map[string]any, error)) *LazyDocument {
 	return &LazyDocument{sync.OnceValue(func() any {
 		document, err := make()
@@ -56,26 +56,25 @@ func (l *LazyDocument) resolve() (any, bool) {
 	return l.value(), true
 }
 
-// Variable is a variable of a policy, a field of "variables" in expressions.
+// Variable is a variable of a policy. In expressions, it is a field of "variables".
 type Variable struct {
 	Name    string
 	Program *Program
 }
 
-// Input contains the variables of a policy's expressions for one request. It is not safe for
-// concurrent use.
+// Input contains the values of the variables for one request. It is not safe for concurrent use.
 type Input struct {
 	Object, OldObject, Params, Request, Namespace *LazyDocument
-	// Permissions evaluates the authorization checks of expressions. Resource is the value of
+	// Permissions evaluates the authorization checks in expressions, and Resource is the value of
 	// authorizer.requestResource. If they are nil, the variables do not exist.
 	Permissions *library.Permissions
 	Resource    ref.Val
-	// Variables are evaluated once, on first use.
+	// Each of the Variables is evaluated only once, when it is first used.
 	Variables []Variable
 
 	ctx    context.Context
 	values map[string]ref.Val
-	cost   uint64 // cost of variables since the last takeCost
+	cost   uint64 // cost of evaluating variables since the last call of takeCost
 }
 
 var _ interpreter.Activation = (*Input)(nil)
@@ -108,7 +107,7 @@ func (in *Input) ResolveName(name string) (any, bool) {
 // Parent implements interpreter.Activation.
 func (in *Input) Parent() interpreter.Activation { return nil }
 
-// takeCost returns and resets the accumulated cost of variables.
+// takeCost returns the accumulated cost of evaluating variables, and resets it.
 func (in *Input) takeCost() uint64 {
 	cost := in.cost
 	in.cost = 0
@@ -151,7 +150,7 @@ func (in *Input) evaluate(v *Variable) ref.Val {
 	return value
 }
 
-// variables is the value of the variable "variables". Its fields are the variables of the policy.
+// variables is the value of the variable "variables", whose fields are the variables of the policy.
 type variables struct{ in *Input }
 
 var _ interface {
@@ -172,7 +171,7 @@ func (v variables) Get(field ref.Val) ref.Val {
 	return types.NewErr("no such key: %v", name)
 }
 
-// IsSet implements traits.FieldTester. All declared variables are set.
+// IsSet implements traits.FieldTester. Every declared variable counts as set.
 func (v variables) IsSet(field ref.Val) ref.Val {
 	value := v.Get(field)
 	if types.IsError(value) {

@@ -8,8 +8,8 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// ApplyConfigurationOf converts a value of ObjectType to an apply configuration, a new JSON document. Errors
-// have kube-apiserver's messages.
+// ApplyConfigurationOf converts a value of the type ObjectType to an apply configuration, which is a new JSON
+// document. The error messages are the same as in kube-apiserver.
 func ApplyConfigurationOf(value ref.Val) (map[string]any, error) {
 	o, ok := value.(*object)
 	if !ok {
@@ -27,12 +27,13 @@ type PatchOperation struct {
 	Op   string `json:"op"`
 	Path string `json:"path"`
 	From string `json:"from,omitempty"`
-	// Value is nil if the operation has no value. It points to nil for the value null.
+	// Value is nil if the operation has no value. For the value null, it points to a nil interface.
 	Value *any `json:"value,omitempty"`
 }
 
-// PatchOf converts a value of PatchesType to the operations of a JSON patch. Errors have kube-apiserver's
-// messages. It returns an error if the values together exceed the maximum size of a request.
+// PatchOf converts a value of the type PatchesType to the operations of a JSON patch. The error messages are
+// the same as in kube-apiserver. It returns an error if the total size of the values exceeds the maximum size
+// of a request.
 func PatchOf(value ref.Val) ([]PatchOperation, error) {
 	list, ok := value.(traits.Lister)
 	if !ok {

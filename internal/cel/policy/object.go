@@ -17,8 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/environment"
 )
 
-// object is a value of a type that expressions can create: Object{}, Object.spec{} and so on, or
-// JSONPatch{}.
+// object is a value of a type that expressions can create, such as Object{}, Object.spec{} or JSONPatch{}.
 type object struct {
 	name   string
 	fields map[string]ref.Val
@@ -99,8 +98,8 @@ func (o *object) Type() ref.Type { return types.NewObjectType(o.name) }
 // Value implements ref.Val.
 func (o *object) Value() any { return o.fields }
 
-// checkNames returns an error if an object's type name differs from the path of its field: for
-// example, Object.spec.wrong{} as the field selector of Object.spec{}. Lists and maps do not add to
+// checkNames returns an error if the type name of an object differs from the path of the field that contains
+// it. An example is Object.spec.wrong{} in the field selector of Object.spec{}. Lists and maps do not add to
 // the path.
 func (c *conversion) checkNames(value ref.Val, path string) error {
 	if c.visits--; c.visits < 0 {
@@ -133,9 +132,9 @@ func (c *conversion) checkNames(value ref.Val, path string) error {
 	return errors.Join(errs...)
 }
 
-// Document converts a CEL value to a JSON document, which may share memory with the documents that
-// the value refers to. A small value can contain another value many times, so Document returns an
-// error if the JSON would exceed the maximum size of a request.
+// Document converts a CEL value to a JSON document, which may share memory with the documents that the value
+// refers to. A small value can contain another value many times, so Document returns an error if the size of
+// the JSON would exceed the maximum size of a request.
 func Document(value ref.Val) (any, error) {
 	c := newConversion()
 	return c.convert(value)
@@ -143,8 +142,8 @@ func Document(value ref.Val) (any, error) {
 
 var errDocumentSize = fmt.Errorf("the value has more than %d bytes", environment.MaxRequestSize)
 
-// conversion is the remaining budget of a conversion: left is the number of bytes of the document,
-// and visits the number of values whose names may be checked.
+// conversion is the remaining budget of a conversion. left is the number of bytes that may still be added to
+// the document, and visits is the number of values whose names may still be checked.
 type conversion struct{ left, visits int }
 
 func newConversion() *conversion {

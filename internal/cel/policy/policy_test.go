@@ -76,8 +76,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestVariables checks that expressions can use the previously declared variables, with their
-// types.
+// TestVariables checks that expressions can use the variables that were declared before, and that the variables
+// have the correct types.
 func TestVariables(t *testing.T) {
 	t.Parallel()
 	c := policy.Compiler{Variables: true}

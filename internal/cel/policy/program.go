@@ -16,9 +16,9 @@ import (
 	"mainstay.dev/mainstay/internal/cel/weakmap"
 )
 
-// Programs caches the programs of policies and webhooks. Equal expressions with the same scope and declared
-// variables share a program. The cache has weak pointers to programs, so unused programs are
-// garbage-collected. The zero value is ready for use. It is safe for concurrent use.
+// Programs caches the programs of policies and webhooks. Equal expressions with the same scope and the same
+// declared variables share a program. The cache refers to programs with weak pointers, so that unused programs
+// are garbage-collected. The zero value is ready for use. It is safe for concurrent use.
 type Programs struct {
 	mu       sync.Mutex
 	env      *cel.Env // with all libraries
@@ -31,7 +31,7 @@ type programKey struct {
 	declared, results string
 }
 
-// get returns the program of an expression, and compiles it if it is not cached.
+// get returns the program of an expression. It compiles the expression if the program is not cached.
 func (p *Programs) get(key programKey, compile func() (checkedExpression, error)) *Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,8 +51,8 @@ func (p *Programs) newProgram(text string, compile func() (checkedExpression, er
 		return made
 	}
 	made.result, made.shares = ast.OutputType(), ast.shares
-	// A program retains its environment. A checked expression does not need the variables, so the
-	// program is created in an environment without them, which all programs share.
+	// A program retains its environment. A checked expression no longer needs the variables, so the program is
+	// created in an environment without them, which all programs share.
 	env, err := p.runtimeEnv()
 	if err == nil {
 		made.program, err = env.Program(ast.Ast, environment.ProgramOptions()...)
@@ -63,7 +63,7 @@ func (p *Programs) newProgram(text string, compile func() (checkedExpression, er
 	return made
 }
 
-// runtimeEnv returns the environment of all programs.
+// runtimeEnv returns the environment that all programs share.
 func (p *Programs) runtimeEnv() (*cel.Env, error) {
 	if p.env != nil {
 		return p.env, nil
@@ -77,8 +77,7 @@ func (p *Programs) runtimeEnv() (*cel.Env, error) {
 	return p.env, err
 }
 
-// Program is a compiled expression, or the error of its compilation. It is immutable and safe for
-// concurrent use.
+// Program is a compiled expression, or a compilation error. It is immutable and safe for concurrent use.
 type Program struct {
 	text    string
 	result  *cel.Type
@@ -90,17 +89,16 @@ type Program struct {
 // Text returns the source text of the expression.
 func (p *Program) Text() string { return p.text }
 
-// Errors that are wrapped by the errors of evaluations.
+// The errors of Program.Evaluate may wrap these errors.
 var (
 	// ErrCompile reports that the expression is invalid.
 	ErrCompile = errors.New("the expression does not compile")
-	// ErrBudget reports that the cost budget is exceeded, or that the cost could not be determined. The
-	// caller must not evaluate other expressions with the budget.
+	// ErrBudget reports that the cost budget was exceeded, or that the cost could not be determined. The caller
+	// must not evaluate other expressions with the same budget.
 	ErrBudget = errors.New("the cost budget is exceeded")
 )
 
-// evaluationError has kube-apiserver's message, and wraps one of the errors above or the error of
-// the evaluation.
+// evaluationError has kube-apiserver's message. It wraps ErrCompile, ErrBudget, or the error of the evaluation.
 type evaluationError struct {
 	text string
 	is   error
@@ -113,7 +111,8 @@ func (f *evaluationError) Unwrap() error { return f.is }
 // concurrent use.
 type Budget int64
 
-// spend subtracts a cost, and reports whether the budget was sufficient.
+// spend subtracts a cost from the budget, and reports whether the budget was sufficient. If not, the budget
+// becomes 0.
 func (b *Budget) spend(cost uint64) bool {
 	if cost > math.MaxInt64 || int64(cost) > int64(*b) {
 		*b = 0
@@ -123,10 +122,10 @@ func (b *Budget) spend(cost uint64) bool {
 	return true
 }
 
-// Evaluate returns the value of an expression. It subtracts the cost from the budget, including the
-// cost of variables that are evaluated on first use. The error wraps ErrCompile if the expression
-// is invalid, and ErrBudget if the budget is exceeded; otherwise it wraps the error of the
-// evaluation. Calls with the same Input must not be concurrent.
+// Evaluate returns the value of an expression. It subtracts the cost from the budget, including the cost of
+// variables that are evaluated for the first time. If the expression is invalid, the error wraps ErrCompile. If
+// the budget is exceeded, it wraps ErrBudget. Otherwise, it wraps the error of the evaluation. Evaluate must
+// not be called concurrently with the same Input.
 func (p *Program) Evaluate(ctx context.Context, in *Input, budget *Budget) (ref.Val, error) {
 	if p.err != nil {
 		return nil, &evaluationError{p.err.Error(), ErrCompile}
@@ -148,8 +147,8 @@ func (p *Program) Evaluate(ctx context.Context, in *Input, budget *Budget) (ref.
 	return value, nil
 }
 
-// LineOf returns the line of the expression, starting at 1, at which an evaluation failed with err, or 0 if
-// the line is unknown. It parses the expression again, so it is slow.
+// LineOf returns the line of the expression, starting at 1, at which an evaluation failed with err. It returns
+// 0 if the line is unknown. LineOf is slow, because it parses the expression again.
 func (p *Program) LineOf(err error) int {
 	var failed *types.Err
 	if !errors.As(err, &failed) || failed.NodeID() == 0 {

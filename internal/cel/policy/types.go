@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Names of CEL types.
+// The names of the CEL types.
 const (
 	variablesName = "kubernetes.variables"
 	requestName   = "kubernetes.AdmissionRequest"
@@ -21,25 +21,25 @@ const (
 	specName      = "kubernetes.NamespaceSpec"
 	statusName    = "kubernetes.NamespaceStatus"
 	conditionName = "kubernetes.NamespaceCondition"
-	// objectName and the paths below it are the types of the mutated object and its parts, which
-	// may have any fields.
+	// objectName is the type of the object in an apply configuration. The types of its parts are paths below
+	// objectName. All of these types may have any fields.
 	objectName = "Object"
 	patchName  = "JSONPatch"
 )
 
-// ObjectType returns the CEL type of apply configurations, the result of a mutation of type
+// ObjectType returns the CEL type of apply configurations, which is the result type of mutations of type
 // ApplyConfiguration.
 func ObjectType() *cel.Type { return cel.ObjectType(objectName) }
 
-// PatchesType returns the CEL type of a list of JSON patch operations, the result of a mutation of
+// PatchesType returns the CEL type of a list of JSON patch operations, which is the result type of mutations of
 // type JSONPatch.
 func PatchesType() *cel.Type { return cel.ListType(cel.ObjectType(patchName)) }
 
-// provider resolves the names of the types of admission, and delegates other names to the embedded
-// provider.
+// provider resolves the names of the types of admission expressions, and delegates all other names to the
+// embedded provider.
 type provider struct {
 	types.Provider
-	compiler *Compiler // has the declared variables
+	compiler *Compiler // contains the declared variables
 	patches  bool
 }
 
@@ -59,8 +59,8 @@ func (p provider) FindStructType(name string) (*types.Type, bool) {
 	return p.Provider.FindStructType(name)
 }
 
-// NewValue implements types.Provider. Expressions can only create values of the types for
-// mutations.
+// NewValue implements types.Provider. Of the types in this package, expressions can create only values of the
+// types for mutations.
 func (p provider) NewValue(name string, fields map[string]ref.Val) ref.Val {
 	if p.isObject(name) || p.patches && name == patchName {
 		return &object{name: name, fields: fields}
@@ -97,7 +97,8 @@ func patchField(field string) *types.Type {
 	return nil
 }
 
-// fieldOf returns the type of a field of a fixed admission type, or nil.
+// fieldOf returns the type of a field of an admission type whose fields are fixed, or nil if there is no such
+// field.
 func fieldOf(name, field string) *types.Type {
 	switch name {
 	case requestName:
@@ -128,7 +129,7 @@ func fieldOf(name, field string) *types.Type {
 	return nil
 }
 
-// oneOf returns t if names contains the field, or nil.
+// oneOf returns t if names contains the field, and nil otherwise.
 func oneOf(field string, t *types.Type, names ...string) *types.Type {
 	if slices.Contains(names, field) {
 		return t
