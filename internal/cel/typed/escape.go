@@ -12,9 +12,9 @@ func isReserved(word string) bool {
 	return false
 }
 
-// Escape returns the CEL identifier for the name of an object member. It returns false if the name
-// starts with a digit or contains characters other than ASCII letters, digits and _ . - /. The
-// escape sequences are defined by the CEL rules of structural schemas (KEP-2876).
+// Escape returns the CEL identifier for the name of an object member. It returns false if the name is empty,
+// starts with a digit, or contains characters other than ASCII letters, digits and _ . - /. The CEL rules for
+// structural schemas (KEP-2876) define the escape sequences.
 func Escape(name string) (string, bool) {
 	if name == "" || '0' <= name[0] && name[0] <= '9' {
 		return "", false

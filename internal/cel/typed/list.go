@@ -10,11 +10,11 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// list is a list in a document, or the concatenation of lists. Sets and list maps are compared and
-// added by the rules of their list type.
+// list is a list in a document, or the concatenation of several lists. Sets and list maps are compared and
+// concatenated by the rules of their list type.
 type list struct {
 	typ *Type
-	// raw contains the elements of a list in a document, and vals the elements of a concatenation. One
+	// raw contains the elements of a list in a document, and vals contains the elements of a concatenation. One
 	// of the two is nil.
 	raw  []any
 	vals []ref.Val
@@ -96,7 +96,7 @@ func (e *elements) Next() ref.Val {
 	return e.list.at(e.next - 1)
 }
 
-// Equal implements ref.Val. It ignores the order of sets and list maps.
+// Equal implements ref.Val. For sets and list maps, it ignores the order of the elements.
 func (l *list) Equal(other ref.Val) ref.Val {
 	lister, ok := other.(traits.Lister)
 	if !ok {
@@ -168,8 +168,8 @@ func (l *list) equalMap(other traits.Lister) ref.Val {
 	return types.Bool(len(met) == len(entries))
 }
 
-// Add implements traits.Adder. Elements that a set already contains are not added again; entries of
-// a list map replace entries with the same keys.
+// Add implements traits.Adder. It does not add elements that a set already contains. In a list map, the added
+// entries replace entries with the same keys.
 func (l *list) Add(other ref.Val) ref.Val {
 	lister, ok := other.(traits.Lister)
 	if !ok {
@@ -203,7 +203,7 @@ func (l *list) Add(other ref.Val) ref.Val {
 	return sum
 }
 
-// key returns the comparable key of an entry of a list map.
+// key returns a comparable representation of the keys of an entry in a list map.
 func (l *list) key(entry ref.Val) any {
 	mapper, ok := entry.(traits.Mapper)
 	if !ok {
@@ -227,8 +227,8 @@ func (l *list) key(entry ref.Val) any {
 	return key
 }
 
-// keyValue returns the value of a key member. The entry may be the result of an expression, so the
-// name is escaped.
+// keyValue returns a comparable representation of a key member. It uses the escaped name, because the entry may
+// be the result of an expression.
 func keyValue(entry traits.Mapper, name string) any {
 	if escaped, ok := Escape(name); ok {
 		name = escaped
@@ -240,7 +240,7 @@ func keyValue(entry traits.Mapper, name string) any {
 	return identity(value)
 }
 
-// identity returns a comparable representation of a value, for use as a map key.
+// identity returns a comparable representation of a value, which can be used as a map key.
 func identity(value ref.Val) any {
 	switch value := value.(type) {
 	case types.String, types.Int, types.Uint, types.Double, types.Bool, types.Duration, types.Null:
@@ -290,7 +290,7 @@ func (l *list) ConvertToType(to ref.Type) ref.Val {
 // Type implements ref.Val.
 func (l *list) Type() ref.Type { return types.ListType }
 
-// Value implements ref.Val. For a list in a document, it returns the slice of the document.
+// Value implements ref.Val. For a list in a document, it returns the document's slice, not a copy.
 func (l *list) Value() any {
 	if l.vals == nil {
 		return l.raw

@@ -11,8 +11,8 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// object is an object in a document. If its schema has properties, only these are accessible, and
-// null counts as absent. If it has additionalProperties, all members are accessible.
+// object is an object in a document. If its schema has properties, only these properties are accessible, and a
+// property that is null counts as absent. If its schema has additionalProperties, all members are accessible.
 type object struct {
 	typ     *Type
 	members map[string]any
@@ -20,7 +20,7 @@ type object struct {
 
 var _ traits.Mapper = (*object)(nil)
 
-// documentName returns the name of a member in the document for a CEL name.
+// documentName returns the name in the document of the member with a CEL name.
 func (o *object) documentName(name string) string {
 	if plain, found := o.typ.escaped[name]; found {
 		return plain
@@ -28,7 +28,7 @@ func (o *object) documentName(name string) string {
 	return name
 }
 
-// memberType returns the type of a member by its name in the document, or nil if the member is not
+// memberType returns the type of the member with a name in the document, or nil if the member is not
 // accessible.
 func (o *object) memberType(name string) *Type {
 	if o.typ.kind == kindMapping {
@@ -76,7 +76,8 @@ func (o *object) Contains(key ref.Val) ref.Val {
 // Size implements traits.Sizer.
 func (o *object) Size() ref.Val { return types.Int(len(o.members)) }
 
-// Iterator implements traits.Iterable. Names are sorted, so that evaluation is deterministic.
+// Iterator implements traits.Iterable. It returns the names in sorted order, so that evaluation is
+// deterministic.
 func (o *object) Iterator() traits.Iterator {
 	it := &keys{names: make([]string, 0, len(o.members))}
 	for _, name := range slices.Sorted(maps.Keys(o.members)) {
@@ -91,7 +92,7 @@ func (o *object) Iterator() traits.Iterator {
 	return it
 }
 
-// Equal implements ref.Val. It also compares inaccessible members.
+// Equal implements ref.Val. It also compares members that are not accessible.
 func (o *object) Equal(other ref.Val) ref.Val {
 	mapper, ok := other.(traits.Mapper)
 	if !ok {
@@ -155,10 +156,10 @@ func (o *object) ConvertToType(to ref.Type) ref.Val {
 // Type implements ref.Val.
 func (o *object) Type() ref.Type { return types.MapType }
 
-// Value implements ref.Val. It returns the map of the document.
+// Value implements ref.Val. It returns the document's map, not a copy.
 func (o *object) Value() any { return o.members }
 
-// keys iterates over the names of members.
+// keys iterates over the names of accessible members.
 type keys struct {
 	iteratorValue
 	names []string
@@ -177,7 +178,7 @@ func (k *keys) Next() ref.Val {
 	return types.String(k.names[k.next-1])
 }
 
-// iteratorValue implements the methods of ref.Val for iterators; cel-go does not use them.
+// iteratorValue implements the methods of ref.Val for iterators. cel-go does not call these methods.
 type iteratorValue struct{}
 
 // ConvertToNative implements ref.Val.

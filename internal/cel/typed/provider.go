@@ -6,8 +6,8 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// CEL returns the CEL type. Object types have names. Only a Provider whose Root is this type, or a type that
-// contains it, can resolve them.
+// CEL returns the CEL type. The CEL types of objects have names. Only a Provider can resolve these names; its
+// Root must be this type or a type that contains this type.
 func (t *Type) CEL() *types.Type {
 	if t.kind == kindObject {
 		return t.celType(t.name)
@@ -18,8 +18,8 @@ func (t *Type) CEL() *types.Type {
 // anonymousName is the first part of generated type names.
 const anonymousName = "selfType"
 
-// celType returns the CEL type of a value at a path. The names of object types are paths from the
-// root, because error messages contain them: the same object type at two paths has two names.
+// celType returns the CEL type of a value at a path. The name of an object type is its path from the root,
+// because error messages contain the name. An object type that occurs at two paths therefore has two names.
 func (t *Type) celType(name string) *types.Type {
 	switch t.kind {
 	case kindObject:
@@ -46,15 +46,15 @@ func (t *Type) celType(name string) *types.Type {
 	return types.DynType
 }
 
-// Provider resolves the names of Root's object types, and delegates other names to the embedded provider.
-// Names are resolved by a search in the type, so the cost depends only on the types that an expression uses.
-// It is safe for concurrent use if the embedded provider is.
+// Provider resolves the names of the object types in Root, and delegates all other names to the embedded
+// provider. It resolves a name by following the path in the name, so the cost depends only on the types that an
+// expression uses. It is safe for concurrent use if the embedded provider is.
 type Provider struct {
 	types.Provider
 	Root *Type
 }
 
-// find returns the type with a name, or nil.
+// find returns the type with the given name, or nil if Root does not contain it.
 func (p Provider) find(name string) *Type {
 	rest, ok := "", false
 	if p.Root.kind == kindObject {

@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/environment"
 )
 
-// Sizes of JSON values in bytes, including quotes.
+// The sizes of JSON values, in bytes. The sizes of strings include the quotes.
 const (
 	maxRequestSize  = int64(environment.MaxRequestSize)
 	minStringSize   = 2 // ""
@@ -21,7 +21,7 @@ const (
 	minNumberSize   = 1
 )
 
-// maxStringLength returns the maximum length of a string with a schema, in bytes.
+// maxStringLength returns the maximum length of the strings that match a schema, in bytes.
 func maxStringLength(s *apiextensions.JSONSchemaProps) int64 {
 	if !s.XIntOrString {
 		switch s.Format {
@@ -56,12 +56,12 @@ func maxStringLength(s *apiextensions.JSONSchemaProps) int64 {
 // maxItems returns the maximum number of elements of a list in a request.
 func maxItems(elem *Type) int64 { return (maxRequestSize - minListSize) / (elem.minSize + 1) }
 
-// maxMembers returns the maximum number of members of an object in a request. Each member has at
-// least a name of two characters with quotes, a colon, and a comma.
+// maxMembers returns the maximum number of members of an object in a request. In addition to its value, each
+// member takes at least six bytes: a name of two characters, quotes, a colon, and a comma.
 func maxMembers(elem *Type) int64 { return (maxRequestSize - minListSize) / (elem.minSize + 6) }
 
-// Sizes implements checker.CostEstimator for expressions whose variables have the type Root. It
-// estimates sizes from the schema. It is immutable and safe for concurrent use.
+// Sizes implements checker.CostEstimator for expressions whose variables have the type Root. It estimates the
+// sizes of values from the schema. It is immutable and safe for concurrent use.
 type Sizes struct{ Root *Type }
 
 var _ checker.CostEstimator = Sizes{}
@@ -81,7 +81,7 @@ func (s Sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 			if t.kind != kindMapping {
 				return nil
 			}
-			// As in kube-apiserver, the size of a name counts as zero.
+			// As in kube-apiserver, the size of a name is taken to be zero.
 			return &checker.SizeEstimate{}
 		default:
 			t = t.fieldByCELName(step)
@@ -99,7 +99,7 @@ func (s Sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstN
 	return nil
 }
 
-// fieldByCELName returns the type of a member by its CEL name, or nil.
+// fieldByCELName returns the type of the member with the given CEL name, or nil.
 func (t *Type) fieldByCELName(name string) *Type {
 	if plain, found := t.escaped[name]; found {
 		return t.fields[plain]

@@ -28,8 +28,8 @@ const (
 	kindIntOrString
 )
 
-// Type is the CEL type of a schema's values. It is immutable and safe for concurrent use. A Builder returns
-// the same pointer for types that have the same properties for expressions and the same sizes.
+// Type is the CEL type for the values of a schema. It is immutable and safe for concurrent use. A Builder
+// returns the same pointer for schemas that are equivalent for expressions and have the same sizes.
 type Type struct {
 	kind     kind
 	nullable bool
@@ -38,14 +38,13 @@ type Type struct {
 	keys []string
 	// elem is the type of the elements of lists and mappings.
 	elem *Type
-	// fields contains the accessible members of an object by their names in documents. escaped maps
-	// CEL names that differ from the names in documents to these.
+	// fields contains the accessible members of an object, keyed by their names in documents. escaped maps CEL
+	// names to the names in documents, for names that differ.
 	fields  map[string]*Type
 	escaped map[string]string
-	// maxElements is the maximum length of a value in characters, elements or members; 0 for types
-	// without a length.
+	// maxElements is the maximum number of bytes, elements or members in a value; 0 for types without a length.
 	maxElements int64
-	// minSize is the minimum size of a value in JSON, in bytes.
+	// minSize is the minimum size of a value's JSON encoding, in bytes.
 	minSize int64
 	id      int
 	name    string // for objects only
@@ -54,12 +53,12 @@ type Type struct {
 // Items returns the type of the elements of a list or mapping, or nil for other types.
 func (t *Type) Items() *Type { return t.elem }
 
-// Field returns the type of an object's member by its name in documents. It returns nil if there is
-// no such member or if expressions cannot access it.
+// Field returns the type of the member of an object with the given name in documents. It returns nil if there
+// is no such member or if expressions cannot access it.
 func (t *Type) Field(name string) *Type { return t.fields[name] }
 
-// MaxCount returns the maximum number of values of the type in an object of
-// environment.MaxRequestSize.
+// MaxCount returns the maximum number of values of the type that an object of the size
+// environment.MaxRequestSize can contain.
 func (t *Type) MaxCount() uint64 { return uint64(maxRequestSize / (t.minSize + 1)) }
 
 // Builder creates types from schemas. The zero value is ready to use. It is not safe for concurrent
@@ -68,7 +67,7 @@ type Builder struct {
 	types map[typeKey]*Type
 }
 
-// typeKey contains the properties that distinguish types.
+// typeKey contains the properties in which types can differ.
 type typeKey struct {
 	kind              kind
 	nullable          bool
@@ -78,9 +77,9 @@ type typeKey struct {
 	maxElements, size int64
 }
 
-// Build returns the type of a schema's values, or nil if expressions cannot access them. If
-// resource is set, the schema describes a resource, in which apiVersion, kind, metadata.name and
-// metadata.generateName are always accessible. The schema must be structural; it is not retained.
+// Build returns the type for the values of a schema, or nil if expressions cannot access such values. If
+// resource is true, the schema describes a resource, in which apiVersion, kind, metadata.name and
+// metadata.generateName are always accessible. The schema must be structural. It is not retained.
 func (m *Builder) Build(s *apiextensions.JSONSchemaProps, resource bool) *Type {
 	if s.XIntOrString {
 		return m.intern(&Type{kind: kindIntOrString, nullable: s.Nullable, minSize: 1, maxElements: maxStringLength(s)})
@@ -145,7 +144,7 @@ func (m *Builder) object(s *apiextensions.JSONSchemaProps, resource bool) *Type 
 		if made == nil {
 			continue
 		}
-		// Members with defaults may be absent from a request.
+		// A request may omit members that have defaults.
 		if required[name] && member.Default == nil {
 			t.minSize += int64(len(name)) + made.minSize + 4
 		}
@@ -164,8 +163,8 @@ func (m *Builder) object(s *apiextensions.JSONSchemaProps, resource bool) *Type 
 	return m.intern(t)
 }
 
-// withTypeAndMetadata adds the members that every resource has. It returns the schema's members if
-// they already contain all of them.
+// withTypeAndMetadata adds the members that every resource has. If the schema already contains all of them, it
+// returns the schema's own map.
 func withTypeAndMetadata(members map[string]apiextensions.JSONSchemaProps) map[string]apiextensions.JSONSchemaProps {
 	text := apiextensions.JSONSchemaProps{Type: "string"}
 	metadata := members["metadata"]
@@ -210,7 +209,7 @@ func (m *Builder) scalar(s *apiextensions.JSONSchemaProps) *Type {
 	return m.intern(t)
 }
 
-// intern returns the existing type that is equal to t, or t if there is none.
+// intern returns an existing type that is equal to t, or t if there is none.
 func (m *Builder) intern(t *Type) *Type {
 	like := typeKey{
 		kind: t.kind, nullable: t.nullable, listType: t.listType, keys: strings.Join(t.keys, "\x00"), elem: t.elem,
@@ -232,8 +231,8 @@ func (m *Builder) intern(t *Type) *Type {
 	return t
 }
 
-// describeFields returns the names of an object's fields with the IDs of their types, for
-// comparison.
+// describeFields returns the names of an object's fields and the IDs of their types, as a string that can be
+// compared.
 func (t *Type) describeFields() string {
 	if len(t.fields) == 0 {
 		return ""

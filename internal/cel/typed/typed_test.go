@@ -42,7 +42,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// TestTypes checks the CEL types of schemas.
+// TestTypes checks the CEL types that schemas result in.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	text := props{Type: "string"}
@@ -66,7 +66,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestShared checks that equal types are shared, regardless of their names.
+// TestShared checks that equal types are shared, even if the members have different names.
 func TestShared(t *testing.T) {
 	t.Parallel()
 	one := objectOf(map[string]props{"a": {Type: "string"}, "b": listOf(props{Type: "integer"})})
@@ -83,7 +83,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestProvider checks that type names are resolved, by any path.
+// TestProvider checks that the provider resolves type names at any path.
 func TestProvider(t *testing.T) {
 	t.Parallel()
 	inner := objectOf(map[string]props{"a-b": {Type: "string"}, "namespace": {Type: "integer"}, "hidden": unknown()})
@@ -100,7 +100,7 @@ func TestProvider(t *testing.T) {
 		".__in__": {"a__dash__b", "string"}, ".metadata": {"name", "string"},
 	} {
 		if _, found := p.FindStructType(name + path); !found {
-			t.Errorf("%s is no type", path)
+			t.Errorf("the provider does not find the type %s", path)
 		}
 		got, found := p.FindStructFieldType(name+path, want[0])
 		if !found || got.Type.String() != want[1] {
@@ -109,7 +109,7 @@ func TestProvider(t *testing.T) {
 	}
 	for _, path := range []string{".nothing", ".l", "x", ".o.a-b", ".in", "..", ".l.@idx.@idx", ".o.@elem"} {
 		if _, found := p.FindStructType(name + path); found {
-			t.Errorf("%s is a type", path)
+			t.Errorf("the provider finds a type %s", path)
 		}
 	}
 	for _, field := range []string{"hidden", "a-b", "nothing", ""} {
@@ -118,11 +118,11 @@ func TestProvider(t *testing.T) {
 		}
 	}
 	if _, found := p.FindStructType("google.protobuf.Duration"); !found {
-		t.Error("other types are not found")
+		t.Error("the provider does not find types of the embedded provider")
 	}
 }
 
-// TestValues checks the conversion of documents to CEL values, and values of a wrong type.
+// TestValues checks the conversion of documents to CEL values, including values of a wrong type.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	nullable := props{Type: "string", Nullable: true}

@@ -10,9 +10,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// Value converts a JSON value to a CEL value. value has the Go types of encoding/json, with integers as
-// int64. It is not copied and must not be modified while the result is in use. If value does not match the
-// type, the result is a CEL error value, which fails the expression that uses it.
+// Value converts a JSON value to a CEL value. value consists of the Go types of encoding/json, except that
+// integers are int64. It is not copied, and must not be modified while the result is in use. If value does not
+// match the type, the result is a CEL error, which makes the expression that uses it fail.
 func (t *Type) Value(value any) ref.Val {
 	if value == nil {
 		if t.nullable {
@@ -58,7 +58,7 @@ func (t *Type) number(value any) ref.Val {
 		case t.kind == kindNumber:
 			return types.Double(value)
 		case t.kind == kindInteger && isWhole(value):
-			// The schema allows 3.0 as an integer.
+			// The schema accepts 3.0 as an integer.
 			return types.Int(value)
 		}
 	case string:
