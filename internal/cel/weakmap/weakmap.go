@@ -3,21 +3,22 @@ package weakmap
 
 import "weak"
 
-// Map is a map with weak pointers to its values. The entry of a garbage-collected value is removed later, when the map
-// has grown. The zero value is empty. It is not safe for concurrent use.
+// Map is a map with weak pointers to its values. The entry of a value that was garbage-collected is removed
+// later, by a call of Set after the map has grown. The zero value is empty. A Map is not safe for concurrent
+// use.
 type Map[K comparable, V any] struct {
 	values map[K]weak.Pointer[V]
-	// sweepAt is the number of entries at which the entries of collected values are removed.
+	// sweepAt is the number of entries at which Set removes the entries of garbage-collected values.
 	sweepAt int
 }
 
-// minSweep is the minimum of sweepAt.
+// minSweep is the minimum value of sweepAt.
 const minSweep = 256
 
-// Get returns the value of a key, or nil if there is none, or if it was garbage-collected.
+// Get returns the value of a key. It returns nil if the key has no value or if the value was garbage-collected.
 func (m *Map[K, V]) Get(key K) *V { return m.values[key].Value() }
 
-// Set sets the value of a key.
+// Set sets the value of a key. It does not keep the value in memory.
 func (m *Map[K, V]) Set(key K, value *V) {
 	if m.values == nil {
 		m.values = map[K]weak.Pointer[V]{}
