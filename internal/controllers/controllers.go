@@ -1,6 +1,6 @@
-// Package controllers defines the contract between a control plane and the controllers that run in the
-// server. Each subpackage contains one controller or several related controllers, and returns their
-// registrations. Package controlplane has the list of registrations.
+// Package controllers defines the contract between a control plane and the controllers that run in the server.
+// Each subpackage contains one controller or several related controllers, and returns their registrations.
+// Package controlplane contains the list of all registrations.
 package controllers
 
 import (
@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Controller is a controller of one control plane. Only one goroutine may call Start.
+// Controller is a controller of one control plane. Start must not be called concurrently.
 type Controller interface {
 	// Start starts the controller, which runs until ctx ends. It returns the subscriber for the change feed,
 	// and the function wait, which blocks until all goroutines have ended. Start may be called again after
@@ -30,28 +30,29 @@ type Controller interface {
 	Start(ctx context.Context) (subscriber changes.Subscriber, wait func())
 }
 
-// Registration describes a controller and creates it.
+// Registration describes a controller and contains its constructor.
 type Registration struct {
-	// Name is kube-controller-manager's name of the controller.
+	// Name is the controller's name in kube-controller-manager.
 	Name string
 	// Optional disables the controller unless --controllers lists it.
 	Optional bool
-	// New creates the controller without starting a goroutine. It returns nil, nil if the
-	// controller is disabled in this control plane. If New is nil, other components of the server
-	// do the work of this kube-controller-manager controller.
+	// New creates the controller without starting a goroutine. It returns nil, nil if the controller is
+	// disabled in this control plane. If New is nil, other components of the server do the work of the
+	// kube-controller-manager controller with this name.
 	New func(Dependencies) (Controller, error)
 }
 
 // Dependencies are the parts of a control plane that controllers use. All fields are required
 // unless noted.
 type Dependencies struct {
-	// Access reads and writes objects. Controllers replace the user by their own service account.
+	// Access reads and writes objects. Each controller replaces its user with the controller's own service
+	// account.
 	Access *loopback.Access
 	// OpenStorage opens the storage of a built-in resource for reading, without a watch cache.
 	OpenStorage func(schema.GroupResource) (storage.Interface, error)
 	// Objects reads the stored bytes of all resources.
 	Objects Objects
-	// Authorizer decides the approval of certificates.
+	// Authorizer decides which certificate signing requests are approved.
 	Authorizer authorizer.Authorizer
 	// Keys contains the keys and certificates of the server.
 	Keys Keys
@@ -59,22 +60,22 @@ type Dependencies struct {
 	Quotas *quota.Ledger
 	// List lists the current objects of a resource.
 	List quota.ListFunc
-	// DeleteRemote deletes the objects of aggregated servers in a namespace, with the permissions
-	// of user.
+	// DeleteRemote deletes the objects that aggregated servers store in a namespace, with the permissions of
+	// user.
 	DeleteRemote func(ctx context.Context, user *request.User, namespace string) RemoteContent
-	// ServerIdentities selects the leases in kube-system that are the identities of servers.
+	// ServerIdentities selects the leases in kube-system that represent running servers.
 	ServerIdentities labels.Selector
 	// ReportsStorageVersions reports whether servers report storage versions.
 	ReportsStorageVersions bool
 	// Settings are the options of the controllers.
 	Settings Settings
-	// Logger receives errors that controllers retry.
+	// Logger logs errors after which controllers retry.
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of work queues; nil disables them.
 	QueueMetrics *work.Metrics
 }
 
-// Objects is the access of controllers to the stored bytes of all resources.
+// Objects gives controllers access to the stored bytes of all resources.
 type Objects struct {
 	// Prefix is the prefix of all keys, such as "/registry".
 	Prefix string
@@ -84,12 +85,12 @@ type Objects struct {
 	Resources Resources
 }
 
-// Resources finds stored resources. It is safe for concurrent use. Resources without stored objects
-// are not found.
+// Resources finds stored resources. It does not find resources whose objects are not stored. It is safe for
+// concurrent use.
 type Resources interface {
-	// ByPath returns the resource that is stored below a path.
+	// ByPath returns the resource whose objects are stored below a path.
 	ByPath(path string) (changes.Resource, bool)
-	// ByKind returns the resource of a kind.
+	// ByKind returns the resource with the given kind.
 	ByKind(apiVersion, kind string) (changes.Resource, bool)
 	// ByName returns a resource in any of its versions.
 	ByName(resource schema.GroupResource) (changes.Resource, bool)
@@ -97,13 +98,13 @@ type Resources interface {
 	Namespaced() []changes.Resource
 }
 
-// Keys contains keys and certificates of the server.
+// Keys contains the keys and certificates of the server.
 type Keys struct {
-	// SigningAuthority returns the CA certificate and key of a signer, or nil if its requests are
-	// not signed. A nil function disables signing.
+	// SigningAuthority returns the CA certificate and key of a signer, or nil if the signer's requests are not
+	// signed. A nil function disables signing.
 	SigningAuthority func(signer string) *tls.Certificate
-	// ServingCA returns the certificates that verify the server, as PEM. nil disables their
-	// publication.
+	// ServingCA returns the CA certificates that verify the server's certificate, as PEM. A nil function
+	// disables their publication.
 	ServingCA func() []byte
 	// SignToken returns a signed service account token with the claims.
 	SignToken func(context.Context, *serviceaccount.Claims) (string, error)
@@ -116,15 +117,16 @@ type Settings struct {
 	NamespaceGrace time.Duration
 	// SigningDuration is the maximum lifetime of signed certificates.
 	SigningDuration time.Duration
-	// LegacyTokenPeriod is the time after which an unused token in a secret is deleted.
+	// LegacyTokenPeriod is the time after which an unused service account token in a Secret is invalidated, and
+	// after which an invalid token is deleted.
 	LegacyTokenPeriod time.Duration
-	// KeepUnknownOwners preserves objects with owners that never existed.
+	// KeepUnknownOwners preserves objects whose owners never existed.
 	KeepUnknownOwners bool
 }
 
-// RemoteContent is the result of a deletion in aggregated servers.
+// RemoteContent is the result of deleting the contents of a namespace from aggregated servers.
 type RemoteContent struct {
-	Discovery error   // failed discovery of some servers; nil without failures
+	Discovery error   // failed discovery of some servers; nil if discovery succeeded
 	Contents  []error // failed deletions
 	// Remaining is the number of remaining objects by "resource.group".
 	Remaining map[string]int
