@@ -1,7 +1,6 @@
-// Package accounttokens adds tokens to Secrets of type kubernetes.io/service-account-token, and
-// deletes such Secrets when their service account is deleted, like kube-controller-manager's
-// serviceaccount-token-controller. These tokens do not expire. Most clients use the TokenRequest
-// API instead.
+// Package accounttokens adds tokens to Secrets of type kubernetes.io/service-account-token, and deletes such
+// Secrets when their service account is deleted, like kube-controller-manager's
+// serviceaccount-token-controller. These tokens do not expire. Most clients use the TokenRequest API instead.
 package accounttokens
 
 import (
@@ -30,7 +29,7 @@ import (
 )
 
 const (
-	// Name is the name of the controller, account the name of its service account.
+	// Name is the name of the controller. account is the name of its service account.
 	Name    = "serviceaccount-token-controller"
 	account = "tokens-controller"
 	workers = 5
@@ -40,12 +39,12 @@ const (
 type Config struct {
 	// Secrets and Accounts read Secrets and ServiceAccounts without a watch cache.
 	Secrets, Accounts storage.Interface
-	// Sign returns a signed token with the claims. It must be safe for concurrent use.
+	// Sign returns a signed token that contains the claims. It must be safe for concurrent use.
 	Sign func(context.Context, *serviceaccount.Claims) (string, error)
-	// Bundle returns the CA certificates that verify the server, as PEM. Pods receive them with the
-	// token.
+	// Bundle returns the CA certificates that verify the server's certificate, as PEM. They are stored in the
+	// Secrets along with the tokens.
 	Bundle func() []byte
-	// Access reads and writes objects. The controller replaces its user by its service account.
+	// Access reads and writes objects. The controller replaces the user of Access with its own service account.
 	Access *loopback.Access
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
@@ -59,8 +58,8 @@ type Controller struct {
 	accounts *loopback.Client[*corev1.ServiceAccount]
 }
 
-// Registration returns the registration of the controller. The controller is disabled without a
-// serving CA, because the Secrets contain it.
+// Registration returns the registration of the controller. The controller is disabled if there is no serving
+// CA, because the Secrets must contain it.
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		if d.Keys.ServingCA == nil {
@@ -100,7 +99,7 @@ func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	return &subscriber{queue}, queue.Close
 }
 
-// subscriber enqueues secrets that may be tokens, and deleted accounts.
+// subscriber enqueues Secrets that may contain tokens, and deleted service accounts.
 type subscriber struct{ queue *work.Queue[key] }
 
 // Reset implements changes.Subscriber.
@@ -120,8 +119,8 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// mayBeToken reports whether a stored Secret contains the type of token Secrets. It does not decode
-// the Secret, so it may report true for other Secrets.
+// mayBeToken reports whether a stored Secret contains the name of the token Secret type. It does not decode the
+// Secret, so it may also return true for other Secrets.
 func mayBeToken(value []byte) bool {
 	return bytes.Contains(value, []byte(corev1.SecretTypeServiceAccountToken))
 }
@@ -149,8 +148,8 @@ func (c *Controller) sync(ctx context.Context, k key) error {
 	return c.fill(ctx, secret, sa)
 }
 
-// findAccount returns the service account of a token Secret, or nil if the account was deleted or
-// replaced.
+// findAccount returns the service account of a token Secret. It returns nil if the account was deleted, or was
+// replaced by another one with the same name.
 func (c *Controller) findAccount(ctx context.Context, secret *corev1.Secret) (*corev1.ServiceAccount, error) {
 	sa, err := storage.FindAs[*corev1.ServiceAccount](ctx, c.config.Accounts, types.NamespacedName{Namespace: secret.Namespace, Name: secret.Annotations[corev1.ServiceAccountNameKey]})
 	if err != nil || sa == nil {
@@ -171,11 +170,11 @@ func (c *Controller) delete(ctx context.Context, secret *corev1.Secret) error {
 	return nil
 }
 
-// errReplaced is returned if the object was replaced by another object with the same name. The queue retries
-// the key.
-var errReplaced = errors.New("it is another object")
+// errReplaced is returned if another object with the same name has replaced the object. The queue retries the
+// key.
+var errReplaced = errors.New("another object has the same name")
 
-// fill adds the missing data to a Secret. It does not verify an existing token.
+// fill adds the missing data to a Secret. It does not verify a token that the Secret already contains.
 func (c *Controller) fill(ctx context.Context, secret *corev1.Secret, sa *corev1.ServiceAccount) error {
 	if isComplete(secret, c.config.Bundle()) {
 		return nil
@@ -216,7 +215,7 @@ func isComplete(secret *corev1.Secret, bundle []byte) bool {
 		bytes.Equal(secret.Data[corev1.ServiceAccountRootCAKey], bundle)
 }
 
-// claims returns the claims for the token of a secret.
+// claims returns the claims for the token in a Secret.
 func claims(secret *corev1.Secret, sa *corev1.ServiceAccount) *serviceaccount.Claims {
 	return &serviceaccount.Claims{
 		Claims: jwt.Claims{Issuer: serviceaccount.LegacyIssuer, Subject: request.ServiceAccountUser(sa.Namespace, sa.Name)},
@@ -255,7 +254,7 @@ func (c *Controller) deleteTokens(ctx context.Context, name types.NamespacedName
 	return nil
 }
 
-// removeReferences removes a deleted Secret from the secrets field of the service accounts in its
+// removeReferences removes a deleted Secret from the secrets field of all service accounts in the Secret's
 // namespace.
 func (c *Controller) removeReferences(ctx context.Context, name types.NamespacedName) error {
 	list, err := c.config.Accounts.List(ctx, name.Namespace, rest.ListOptions{})
