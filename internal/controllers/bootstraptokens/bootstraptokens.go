@@ -1,6 +1,6 @@
-// Package bootstraptokens deletes expired bootstrap tokens, and signs the ConfigMap
-// kube-public/cluster-info with the valid tokens, like kube-controller-manager's
-// token-cleaner-controller and bootstrap-signer-controller.
+// Package bootstraptokens deletes expired bootstrap tokens, and signs the ConfigMap kube-public/cluster-info
+// with the valid tokens. It implements kube-controller-manager's token-cleaner-controller and
+// bootstrap-signer-controller.
 package bootstraptokens
 
 import (
@@ -18,13 +18,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Names of the controllers.
+// The names of the controllers.
 const (
 	CleanerName = "token-cleaner-controller"
 	SignerName  = "bootstrap-signer-controller"
 )
 
-// Names and keys of bootstrap token secrets in kube-system.
+// The type, the name prefix and the data keys of bootstrap token Secrets in kube-system.
 const (
 	tokenType  = corev1.SecretType("bootstrap.kubernetes.io/token")
 	namePrefix = "bootstrap-token-"
@@ -39,7 +39,7 @@ const (
 type Config struct {
 	// Secrets and ConfigMaps read Secrets and ConfigMaps without a watch cache.
 	Secrets, ConfigMaps storage.Interface
-	// Access reads and writes objects. The controller replaces its user by its service account.
+	// Access reads and writes objects. The controller replaces the user of Access with its own service account.
 	Access *loopback.Access
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
@@ -58,14 +58,14 @@ func newConfig(d controllers.Dependencies) (Config, error) {
 	return config, nil
 }
 
-// mayBeToken reports whether a change affects a Secret in the namespace of bootstrap tokens. The
-// type of the Secret is unknown until it is decoded.
+// mayBeToken reports whether a change affects a Secret in the namespace of bootstrap tokens. The type of the
+// Secret is not known until it is decoded.
 func mayBeToken(c *changes.Change) bool {
 	return c.Path == "secrets" && c.Namespace == metav1.NamespaceSystem
 }
 
-// expiration returns the expiration time of a token, or the zero time if the token does not expire.
-// A token with an invalid expiration is treated as expired.
+// expiration returns the expiration time of a token, or the zero time if the token does not expire. For an
+// invalid expiration, it returns a time in the past.
 func expiration(secret *corev1.Secret) time.Time {
 	text := string(secret.Data[expirationKey])
 	if text == "" {
@@ -78,8 +78,8 @@ func expiration(secret *corev1.Secret) time.Time {
 	return at
 }
 
-// signingToken returns the ID and the token of a Secret. ok is false if the Secret is not a valid
-// token for signing at time now.
+// signingToken returns the ID and the token in a Secret. ok is false if the Secret is not a token that is valid
+// for signing at the time now.
 func signingToken(secret *corev1.Secret, now time.Time) (id, token string, ok bool) {
 	id, token = string(secret.Data[idKey]), string(secret.Data[secretKey])
 	named, found := strings.CutPrefix(secret.Name, namePrefix)

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestSignature compares the signature with kube-controller-manager's, which kubeadm verifies.
+// TestSignature compares a signature with the one that kube-controller-manager creates, which kubeadm verifies.
 func TestSignature(t *testing.T) {
 	t.Parallel()
 	const want = "eyJhbGciOiJIUzI1NiIsImtpZCI6Impvc2h1YSJ9..VShe2taLd-YTrmWuRkcL_8QTNDHYxQIEBsAYYiIj1_8"
@@ -27,7 +27,7 @@ func TestWithSignatures(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if _, ok := withSignatures(map[string]string{"other": "o"}, nil); ok {
-		t.Error("signed data without a kubeconfig")
+		t.Error("data without a kubeconfig was signed")
 	}
 }
 
@@ -55,7 +55,7 @@ func TestTokens(t *testing.T) {
 		secret := good()
 		change(secret)
 		if _, _, ok := signingToken(secret, time.Now()); ok {
-			t.Errorf("%s: valid for signing", name)
+			t.Errorf("%s: the token is valid for signing", name)
 		}
 	}
 	forever := good()

@@ -25,23 +25,23 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// The signed data: a kubeconfig in a config map, with a signature for each token.
+// The signed ConfigMap, the key of the kubeconfig in it, and the prefix of the keys of the signatures, one for
+// each token.
 const (
 	clusterInfo     = "cluster-info"
 	kubeconfigKey   = "kubeconfig"
 	signaturePrefix = "jws-kubeconfig-"
 )
 
-// Signer implements bootstrap-signer-controller: it signs the kubeconfig in
-// kube-public/cluster-info, if this ConfigMap exists. Joining nodes verify the signature with their
-// bootstrap token, because they do not have the CA certificate yet. It starts no goroutine before
-// Start.
+// Signer implements bootstrap-signer-controller. It signs the kubeconfig in the ConfigMap
+// kube-public/cluster-info, if this ConfigMap exists. Joining nodes do not have the CA certificate yet, so they
+// verify the kubeconfig with the signature and their bootstrap token. Signer starts no goroutine before Start.
 type Signer struct {
 	config     Config
 	configMaps *loopback.Client[*corev1.ConfigMap]
 }
 
-// SignerRegistration returns the registration of the controller. As in kube-controller-manager, it
+// SignerRegistration returns the registration of the controller. As in kube-controller-manager, the controller
 // runs only if --controllers lists it.
 func SignerRegistration() controllers.Registration {
 	return controllers.Registration{Name: SignerName, Optional: true, New: func(d controllers.Dependencies) (controllers.Controller, error) {
@@ -84,7 +84,7 @@ func (s *signerSubscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync writes the signatures of all valid tokens to the ConfigMap, and removes other signatures.
+// sync writes the signatures of all valid tokens to the ConfigMap, and removes all other signatures.
 func (s *Signer) sync(ctx context.Context, _ queueKey) error {
 	name := types.NamespacedName{Namespace: metav1.NamespacePublic, Name: clusterInfo}
 	info, err := storage.FindAs[*corev1.ConfigMap](ctx, s.config.ConfigMaps, name)
@@ -135,8 +135,8 @@ func (s *Signer) tokens(ctx context.Context) (map[string]string, error) {
 	return tokens, nil
 }
 
-// withSignatures returns a copy of the ConfigMap data with the signatures of the tokens. It returns
-// false if data has no kubeconfig.
+// withSignatures returns a copy of the data of a ConfigMap, in which the signatures are those of the tokens. It
+// returns false if data contains no kubeconfig.
 func withSignatures(data, tokens map[string]string) (map[string]string, bool) {
 	kubeconfig, ok := data[kubeconfigKey]
 	if !ok {
@@ -150,8 +150,8 @@ func withSignatures(data, tokens map[string]string) (map[string]string, bool) {
 	return with, true
 }
 
-// signature returns a JSON web signature with detached content (RFC 7515, appendix F) of text. The
-// key is the token; the header contains its ID.
+// signature signs text with a token. It returns a JSON web signature with detached content (RFC 7515, appendix
+// F), whose header contains the ID of the token.
 func signature(text, id, token string) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	header, _ := json.Marshal(struct { // two strings, so there is no error
