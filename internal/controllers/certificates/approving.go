@@ -12,9 +12,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// approve approves the request of a kubelet for a client certificate if its user is authorized: for its own
-// certificate (selfnodeclient), or for the certificate of any node (nodeclient). For example, kubeadm grants
-// the permission for nodeclient to users of bootstrap tokens.
+// approve approves a kubelet's request for a client certificate if the requesting user has one of two
+// permissions: selfnodeclient, for the user's own certificate, or nodeclient, for the certificate of any node.
+// For example, kubeadm grants nodeclient to users of bootstrap tokens.
 func (c *Controller) approve(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName || !isPending(csr) {
 		return nil
@@ -24,7 +24,7 @@ func (c *Controller) approve(ctx context.Context, csr *certificatesv1.Certificat
 		return fmt.Errorf("parse the certificate signing request %s: %w", csr.Name, err)
 	}
 	if checkKubeletClient(req, csr.Spec.Usages) != nil {
-		return nil // if a user approves it, the signing controller sets the condition Failed
+		return nil // if a user approves this request, the signing controller sets the Failed condition
 	}
 	message, err := c.authorizeApproval(ctx, csr, req.Subject.CommonName == csr.Spec.Username)
 	if err != nil {
@@ -39,8 +39,8 @@ func (c *Controller) approve(ctx context.Context, csr *certificatesv1.Certificat
 	})
 }
 
-// authorizeApproval returns the message of the Approved condition. self is true if the kubelet
-// requests its own certificate. It returns an error if the user is not authorized; the queue then
+// authorizeApproval returns the message for the Approved condition. self specifies that the kubelet requests
+// its own certificate. authorizeApproval returns an error if the user is not authorized; the queue then
 // retries, because the permission may be granted later.
 func (c *Controller) authorizeApproval(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, self bool) (string, error) {
 	if self {
@@ -55,12 +55,12 @@ func (c *Controller) authorizeApproval(ctx context.Context, csr *certificatesv1.
 	return "Auto approving kubelet client certificate after SubjectAccessReview.", err
 }
 
-// isPending reports whether a request is neither approved nor denied.
+// isPending reports whether a request is neither approved nor denied, and has no certificate.
 func isPending(csr *certificatesv1.CertificateSigningRequest) bool {
 	return len(csr.Status.Certificate) == 0 && !hasCondition(csr, certificatesv1.CertificateApproved, certificatesv1.CertificateDenied)
 }
 
-// mayCreate reports whether the user of a request may create a virtual subresource of
+// mayCreate reports whether the user of a request is authorized to create a virtual subresource of
 // certificatesigningrequests.
 func (c *Controller) mayCreate(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
 	user := &request.User{Name: csr.Spec.Username, UID: csr.Spec.UID, Groups: csr.Spec.Groups}

@@ -23,7 +23,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Names of the controllers.
+// The names of the controllers.
 const (
 	ApprovingName = "certificatesigningrequest-approving-controller"
 	SigningName   = "certificatesigningrequest-signing-controller"
@@ -42,12 +42,11 @@ type Config struct {
 	Storage storage.Interface
 	// Authorizer decides which requests are approved.
 	Authorizer authorizer.Authorizer
-	// Authority returns the CA certificate and key of a signer, or nil if its requests are not
-	// signed.
+	// Authority returns the CA certificate and key of a signer, or nil if the signer's requests are not signed.
 	Authority func(signer string) *tls.Certificate
 	// Lifetime is the maximum lifetime of certificates.
 	Lifetime time.Duration
-	// Access reads and writes objects. The controller replaces its user by its service account.
+	// Access reads and writes objects. The controller replaces the user of Access with its own service account.
 	Access *loopback.Access
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
@@ -63,8 +62,8 @@ type Controller struct {
 	process func(context.Context, *certificatesv1.CertificateSigningRequest) error
 }
 
-// Registrations returns the registrations of the three controllers. Without a signing authority,
-// the signing controller is disabled.
+// Registrations returns the registrations of the three controllers. The signing controller is disabled if there
+// is no signing authority.
 func Registrations() []controllers.Registration {
 	var registrations []controllers.Registration
 	for _, name := range []string{ApprovingName, SigningName, CleanerName} {
@@ -85,8 +84,7 @@ func Registrations() []controllers.Registration {
 	return registrations
 }
 
-// New creates the controller with one of the names ApprovingName, SigningName and CleanerName,
-// without starting it.
+// New creates one of the controllers without starting it. name is ApprovingName, SigningName or CleanerName.
 func New(name string, config Config) *Controller {
 	c := &Controller{config: config, name: name}
 	c.requests = loopback.For[*certificatesv1.CertificateSigningRequest](config.Access.AsController(account),
@@ -133,12 +131,12 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	return c.process(ctx, csr)
 }
 
-// errReplaced is returned if the request was replaced by another request with the same name. The queue
-// retries the key.
-var errReplaced = errors.New("it is another request")
+// errReplaced is returned if another request with the same name has replaced the request. The queue retries the
+// key.
+var errReplaced = errors.New("another request has the same name")
 
-// update updates a subresource of a request, unless it was deleted. change receives the current
-// request, and does not modify it if no action is necessary.
+// update updates a subresource of a request. It does nothing if the request was deleted. change receives the
+// current request, and leaves it unmodified if no update is necessary.
 func (c *Controller) update(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string, change func(*certificatesv1.CertificateSigningRequest)) error {
 	_, err := c.requests.Subresource(subresource).Update(ctx, types.NamespacedName{Name: csr.Name}, func(current *certificatesv1.CertificateSigningRequest) error {
 		if current.UID != csr.UID {
@@ -153,8 +151,8 @@ func (c *Controller) update(ctx context.Context, csr *certificatesv1.Certificate
 	return nil
 }
 
-// hasCondition reports whether a request has a condition of one of the types. The status of these
-// conditions is always True.
+// hasCondition reports whether a request has a condition of one of the types. It need not check the status,
+// because the status of these conditions is always True.
 func hasCondition(csr *certificatesv1.CertificateSigningRequest, kinds ...certificatesv1.RequestConditionType) bool {
 	return slices.ContainsFunc(csr.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
 		return slices.Contains(kinds, c.Type)

@@ -79,7 +79,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	if checkOf("example.com/mine") != nil {
-		t.Error("an unknown signer has a check")
+		t.Error("checkOf returned a check for an unknown signer")
 	}
 }
 
@@ -95,8 +95,8 @@ func TestLifetime(t *testing.T) {
 	}
 }
 
-// TestPeriod checks that certificates are valid from before their issue, and not longer than their
-// authority.
+// TestPeriod checks that the validity of a certificate begins before the time of issue, and does not end after
+// that of its authority.
 func TestPeriod(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -162,8 +162,8 @@ func newRequest(t *testing.T, template *x509.CertificateRequest) *x509.Certifica
 	return r
 }
 
-// TestIssue checks that a certificate has the requested names, the usages of the request, and no
-// other extension of the encoded request; in particular, it is not a CA.
+// TestIssue checks that a certificate has the requested names and usages, but none of the extensions that the
+// encoded request contains. In particular, the certificate is not a CA.
 func TestIssue(t *testing.T) {
 	t.Parallel()
 	ca := authority(t)
@@ -200,7 +200,7 @@ func TestIssue(t *testing.T) {
 	}
 }
 
-// TestUsages checks that all usages of the API are supported.
+// TestUsages checks that all usages that the API defines are supported.
 func TestUsages(t *testing.T) {
 	t.Parallel()
 	all := []certificatesv1.KeyUsage{

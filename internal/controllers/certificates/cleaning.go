@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/work"
 )
 
-// Retention times of completed and of pending requests.
+// completedRetention and pendingRetention are the retention times of completed and of pending requests.
 const (
 	completedRetention = time.Hour
 	pendingRetention   = 24 * time.Hour
@@ -37,7 +37,7 @@ func (c *Controller) clean(ctx context.Context, csr *certificatesv1.CertificateS
 	return nil
 }
 
-// expiry returns the time at which a request is deleted, or the zero time if it is not known yet.
+// expiry returns the time at which a request is to be deleted, or the zero time if this is not known yet.
 func expiry(csr *certificatesv1.CertificateSigningRequest) time.Time {
 	if len(csr.Status.Conditions) == 0 {
 		return addUnlessZero(csr.CreationTimestamp, pendingRetention)
@@ -77,7 +77,7 @@ func addUnlessZero(t metav1.Time, d time.Duration) time.Time {
 	return t.Add(d)
 }
 
-// notAfter returns the expiration time of the first certificate of a chain, or the zero time if the
+// notAfter returns the expiration time of the first certificate in a PEM chain, or the zero time if the
 // certificate is invalid.
 func notAfter(chain []byte) time.Time {
 	block, _ := pem.Decode(chain)

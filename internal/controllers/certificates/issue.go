@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// backdate is the time by which NotBefore precedes the issue, for clients with a slow clock.
+	// backdate is how far NotBefore precedes the time of issue. It allows for clients whose clocks are slow.
 	backdate = 5 * time.Minute
 	// minLifetime is the minimum lifetime of a certificate. It must exceed backdate.
 	minLifetime = 2 * backdate
-	// shortLifetime is the minimum lifetime for which backdate is also subtracted from NotAfter, as in
+	// shortLifetime is the minimum lifetime at which backdate is also subtracted from NotAfter, as in
 	// kube-controller-manager.
 	shortLifetime = 8 * time.Hour
 )
 
-// lifetime returns the requested lifetime, in seconds, limited to minLifetime and most. nil
-// requests the maximum.
+// lifetime returns the lifetime of a certificate. It limits the requested lifetime req, in seconds, to the
+// range from minLifetime to most. A nil req requests the maximum.
 func lifetime(req *int32, most time.Duration) time.Duration {
 	if req == nil {
 		return most
@@ -31,8 +31,8 @@ func lifetime(req *int32, most time.Duration) time.Duration {
 	return min(max(time.Duration(*req)*time.Second, minLifetime), most)
 }
 
-// issue returns a PEM certificate for a request. The certificate has the subject and names of the
-// request, but none of its extensions, and does not outlive the authority.
+// issue returns a certificate for a request, as PEM. The certificate has the subject and the names of the
+// request, but none of its extensions. It does not outlive the authority.
 func issue(authority *tls.Certificate, req *x509.CertificateRequest, usages []certificatesv1.KeyUsage, now time.Time, lifetime time.Duration) ([]byte, error) {
 	if err := req.CheckSignature(); err != nil {
 		return nil, fmt.Errorf("verify its signature: %w", err)
@@ -54,8 +54,8 @@ func issue(authority *tls.Certificate, req *x509.CertificateRequest, usages []ce
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }
 
-// setPeriod sets the validity period of a certificate. ends is the expiration time of its
-// authority.
+// setPeriod sets the validity period of a certificate. ends is the expiration time of the authority's
+// certificate.
 func setPeriod(certificate *x509.Certificate, now time.Time, lifetime time.Duration, ends time.Time) error {
 	if !now.Before(ends) {
 		return fmt.Errorf("the signer has expired: NotAfter=%v", ends)
@@ -71,8 +71,8 @@ func setPeriod(certificate *x509.Certificate, now time.Time, lifetime time.Durat
 	return nil
 }
 
-// setUsages converts the usages to key usages and extended key usages. It returns an error for
-// unknown usages.
+// setUsages sets the key usages and extended key usages of a certificate. It returns an error for unknown
+// usages.
 func setUsages(certificate *x509.Certificate, usages []certificatesv1.KeyUsage) error {
 	var unknown []certificatesv1.KeyUsage
 	for _, usage := range usages {
@@ -92,7 +92,7 @@ func setUsages(certificate *x509.Certificate, usages []certificatesv1.KeyUsage) 
 	return nil
 }
 
-// keyUsage returns the key usage bit; 0 for an extended usage.
+// keyUsage returns the bit of a key usage, or 0 if the usage is not a key usage.
 func keyUsage(usage certificatesv1.KeyUsage) x509.KeyUsage {
 	switch usage {
 	case certificatesv1.UsageSigning, certificatesv1.UsageDigitalSignature:
@@ -117,7 +117,8 @@ func keyUsage(usage certificatesv1.KeyUsage) x509.KeyUsage {
 	return 0
 }
 
-// extendedUsage returns the extended key usage of a usage. ok is false if there is none.
+// extendedUsage returns the extended key usage for a usage. ok is false if the usage is not an extended key
+// usage.
 func extendedUsage(usage certificatesv1.KeyUsage) (of x509.ExtKeyUsage, ok bool) {
 	switch usage {
 	case certificatesv1.UsageAny:

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// checkClient checks a request for kubernetes.io/kube-apiserver-client: client auth is required,
-// and only usages of client certificates are allowed.
+// checkClient checks a request for the signer kubernetes.io/kube-apiserver-client. Client authentication is
+// required, and only the usages of client certificates are allowed.
 func checkClient(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
 	for _, usage := range usages {
 		switch usage {
@@ -28,8 +28,8 @@ func checkClient(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) e
 	return nil
 }
 
-// checkKubeletClient checks a request for kubernetes.io/kube-apiserver-client-kubelet: the subject
-// must be a node, without subject alternative names.
+// checkKubeletClient checks a request for the signer kubernetes.io/kube-apiserver-client-kubelet. The subject
+// must be a node, and subject alternative names are not allowed.
 func checkKubeletClient(req *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
 	switch {
 	case !isNodeOrganization(req):
@@ -48,8 +48,8 @@ func checkKubeletClient(req *x509.CertificateRequest, usages []certificatesv1.Ke
 	return checkUsages(usages, certificatesv1.UsageClientAuth)
 }
 
-// checkKubeletServing checks a request for kubernetes.io/kubelet-serving: the subject must be a
-// node, with DNS names or IP addresses.
+// checkKubeletServing checks a request for the signer kubernetes.io/kubelet-serving. The subject must be a
+// node, and DNS names or IP addresses are required.
 func checkKubeletServing(req *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
 	switch {
 	case !isNodeOrganization(req):
@@ -70,7 +70,7 @@ func checkKubeletServing(req *x509.CertificateRequest, usages []certificatesv1.K
 	return nil
 }
 
-// Errors of both kubelet rules, with the messages of kube-controller-manager.
+// The errors that both kubelet checks return, with kube-controller-manager's messages.
 var (
 	errOrganization = errors.New("subject organization is not system:nodes")
 	errCommonName   = errors.New("subject common name does not begin with system:node:")
@@ -86,7 +86,7 @@ func isNodeName(req *x509.CertificateRequest) bool {
 	return strings.HasPrefix(req.Subject.CommonName, request.NodePrefix)
 }
 
-// checkUsages checks that the usages are digital signature, purpose and, optionally, key
+// checkUsages returns an error unless the usages are digital signature, purpose and, optionally, key
 // encipherment, which only RSA keys support.
 func checkUsages(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) error {
 	want := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, purpose}

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// legacyUnknown is the signer of requests that were stored before the signerName field existed.
+// legacyUnknown is the signer of requests that were stored before the field signerName existed.
 const legacyUnknown = "kubernetes.io/legacy-unknown"
 
 // Signers returns the names of the signers that the signing controller supports. The caller owns
@@ -66,13 +66,13 @@ func (c *Controller) sign(ctx context.Context, csr *certificatesv1.CertificateSi
 	})
 }
 
-// needsCertificate reports whether a request is approved, but has neither a certificate nor failed.
+// needsCertificate reports whether a request is approved, has no certificate yet, and has not failed.
 func needsCertificate(csr *certificatesv1.CertificateSigningRequest) bool {
 	return len(csr.Status.Certificate) == 0 && hasCondition(csr, certificatesv1.CertificateApproved) &&
 		!hasCondition(csr, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed)
 }
 
-// setFailed sets the Failed condition, which is permanent.
+// setFailed sets the Failed condition. The condition is permanent, so the request is not retried.
 func (c *Controller) setFailed(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, fault error) error {
 	return c.update(ctx, csr, "status", func(current *certificatesv1.CertificateSigningRequest) {
 		if needsCertificate(current) {
