@@ -1,6 +1,6 @@
-// Package changes is the change feed of the controllers. One reader of a control plane's store
-// reports all objects and then each change, as stored bytes in revision order. The feed has no
-// cache, and decodes only the metadata (ParseMeta).
+// Package changes contains the change feed of the controllers. A feed reads the store of a control plane once
+// for all controllers: first it reports all objects, and then each change in revision order, as stored bytes.
+// The feed has no cache, and ParseMeta decodes only the metadata of an object.
 package changes
 
 import (
@@ -21,37 +21,37 @@ import (
 // pageSize is the number of objects per read.
 const pageSize = 128
 
-// Change is a change of an object, or an existing object at the start.
+// Change is a change to an object, or an object that existed when the feed started.
 type Change struct {
 	// Path is the storage path of the resource, for example "pods", "services/specs" or
 	// "example.com/widgets".
 	Path            string
 	Namespace, Name string
-	// Value is the stored object after decryption; nil after a deletion. Prev is the previous value; nil if
-	// the object was created or if the previous value is unknown.
+	// Value is the stored object after decryption; nil if the object was deleted. Prev is the previous value;
+	// nil if the object was created or if the previous value is unknown.
 	Value, Prev []byte
-	// Revision is the revision of the change. Objects of one transaction have the same revision.
+	// Revision is the revision of the change. Changes in the same transaction have the same revision.
 	Revision int64
-	// SeparateStore reports that the object is in a separate store with its own revisions.
+	// SeparateStore reports whether the object is in a separate store, which has its own revisions.
 	SeparateStore bool
 }
 
-// Subscriber is a controller. One goroutine calls its methods and waits for them, so longer work
-// belongs in a queue.
+// Subscriber receives the changes for a controller. One goroutine calls the methods of all subscribers, so they
+// must return quickly; longer work belongs in a queue.
 type Subscriber interface {
-	// Reset is called before all objects are reported, at the start and after missed changes:
-	// objects that are not reported were deleted.
+	// Reset is called before all objects are reported, that is, at the start and after changes may have been
+	// missed. Objects that are not reported by the next call of Synced no longer exist.
 	Reset()
-	// Changed is called with each existing object after Reset, and then with each change. All
-	// subscribers share c and its slices, so they must not be modified.
+	// Changed is called for each existing object after Reset, and then for each change. All subscribers share c
+	// and its slices, which must not be modified.
 	Changed(c *Change)
-	// Synced is called after Changed has been called with all existing objects.
+	// Synced is called once Changed has been called for all existing objects.
 	Synced()
 }
 
-// Decrypt decrypts the value of a key. If decryption fails, it returns the value unchanged, and
-// ParseMeta then returns an error. A nil Decrypt means that values are not encrypted. It must be
-// safe for concurrent use.
+// Decrypt decrypts the value of a key. If decryption fails, it returns the value unchanged, so that ParseMeta
+// returns an error. A nil Decrypt means that values are not encrypted. A Decrypt must be safe for concurrent
+// use.
 type Decrypt func(ctx context.Context, key string, value []byte) []byte
 
 // Value decrypts a value. It returns the value unchanged if p or the value is nil.
@@ -62,7 +62,7 @@ func (p Decrypt) Value(ctx context.Context, key string, value []byte) []byte {
 	return p(ctx, key, value)
 }
 
-// Config configures a Feed. All fields but Decrypt and Overrides are required.
+// Config configures a Feed. All fields except Decrypt and Overrides are required.
 type Config struct {
 	Backend kv.Backend
 	// Overrides contains the separate backends of built-in resources, by storage path.
@@ -80,11 +80,12 @@ type Feed struct {
 	config      Config
 	prefix      string
 	subscribers []Subscriber
-	// backends contains Config.Backend and the different backends of Config.Overrides.
+	// backends contains Config.Backend and the distinct backends in Config.Overrides.
 	backends []kv.Backend
-	// following contains the sources while the feed watches them; nil until all objects are reported.
+	// following contains the sources while the feed watches them; it is nil until all objects have been
+	// reported.
 	following atomic.Pointer[[]*source]
-	count     atomic.Int64 // of reported objects and changes
+	count     atomic.Int64 // number of reported objects and changes
 }
 
 // New creates a feed without starting it. Subscribers are called in the given order.
@@ -98,8 +99,8 @@ func New(config Config, subscribers ...Subscriber) *Feed {
 	return f
 }
 
-// Run reports objects and changes until ctx ends. After an error it starts again with Reset, with
-// backoff; it logs the error.
+// Run reports objects and changes until ctx ends. After an error, it logs the error, waits with a backoff, and
+// starts again with Reset.
 func (f *Feed) Run(ctx context.Context) {
 	backoff := reflector.Backoff(reflector.MaxBackoff)
 	for ctx.Err() == nil {
@@ -113,15 +114,15 @@ func (f *Feed) Run(ctx context.Context) {
 		if synced {
 			backoff = reflector.Backoff(reflector.MaxBackoff)
 		}
-		f.config.Logger.Warn("controllers read everything again", "prefix", f.config.Prefix, "err", err)
+		f.config.Logger.Warn("the change feed failed; controllers read all objects again", "prefix", f.config.Prefix, "err", err)
 		if reflector.Sleep(ctx, &backoff) != nil {
 			return
 		}
 	}
 }
 
-// follow reports all objects, and then changes until an error occurs. A panic of a subscriber is
-// returned as an error. synced is true if all objects were reported.
+// follow reports all objects, and then changes until an error occurs. If a subscriber panics, it returns an
+// error. synced reports whether all objects were reported.
 func (f *Feed) follow(ctx context.Context) (synced bool, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -153,8 +154,8 @@ func (f *Feed) follow(ctx context.Context) (synced bool, err error) {
 	return true, f.watchAll(ctx, sources)
 }
 
-// watchSource reports the changes of a source after its revision. It restarts the watch until a
-// watch ends without a change.
+// watchSource reports the changes of a source since its revision. If a watch ends, it starts another one,
+// unless the watch has made no progress.
 func (f *Feed) watchSource(ctx context.Context, s *source, pass func(context.Context, *source, kv.Batch)) error {
 	for {
 		from := s.revision
@@ -165,7 +166,7 @@ func (f *Feed) watchSource(ctx context.Context, s *source, pass func(context.Con
 	}
 }
 
-// readAll reports the objects of a source at its revision.
+// readAll reports all objects of a source at its revision.
 func (f *Feed) readAll(ctx context.Context, s *source) error {
 	next, end := f.prefix, kv.PrefixEnd(f.prefix)
 	for {
@@ -183,8 +184,8 @@ func (f *Feed) readAll(ctx context.Context, s *source) error {
 	}
 }
 
-// watchOnce reports the changes of a source after its revision until the watch ends. It advances
-// the revision.
+// watchOnce reports the changes of a source since its revision until the watch ends. It advances the source's
+// revision.
 func (f *Feed) watchOnce(ctx context.Context, s *source, pass func(context.Context, *source, kv.Batch)) error {
 	w, err := s.backend.Watch(ctx, f.prefix, kv.PrefixEnd(f.prefix), s.revision+1)
 	if err != nil {
@@ -210,9 +211,9 @@ func (f *Feed) dispatchBatch(ctx context.Context, s *source, batch kv.Batch) {
 	s.reported.Store(max(s.reported.Load(), int64(batch.Revision)))
 }
 
-// Newest returns the newest revision of each backend. Each revision is at least the revision of every commit
-// to the backend that was acknowledged before the call. It blocks until all backends have responded, and
-// returns the first error. The caller owns the slice.
+// Newest returns the newest revision of each backend. Each of these revisions includes every commit to the
+// backend that was acknowledged before the call. Newest blocks until all backends have responded, and returns
+// the first error. The caller owns the slice.
 func (f *Feed) Newest(ctx context.Context) ([]kv.Revision, error) {
 	newest := make([]kv.Revision, len(f.backends))
 	for i, backend := range f.backends {
@@ -224,9 +225,9 @@ func (f *Feed) Newest(ctx context.Context) ([]kv.Revision, error) {
 	return newest, nil
 }
 
-// HasReported reports whether all changes up to revisions, which Newest has returned, were reported to the
-// subscribers. If there are no changes of the feed's keys, the result may be false until a backend reports
-// its progress; see kv.Backend.RequestProgress. HasReported is safe for concurrent use.
+// HasReported reports whether all changes up to the given revisions were reported to the subscribers. revisions
+// is a result of Newest. If no keys of the feed change, the result may be false until the backends report their
+// progress; see kv.Backend.RequestProgress. HasReported is safe for concurrent use.
 func (f *Feed) HasReported(revisions []kv.Revision) bool {
 	sources := f.following.Load()
 	if sources == nil {
@@ -240,13 +241,13 @@ func (f *Feed) HasReported(revisions []kv.Revision) bool {
 	return true
 }
 
-// Reported returns the number of objects and changes that were reported so far.
+// Reported returns the number of objects and changes that have been reported so far.
 func (f *Feed) Reported() int64 { return f.count.Load() }
 
 func (f *Feed) dispatch(ctx context.Context, s *source, key string, value, prev []byte, revision kv.Revision) {
 	c, ok := f.parseKey(key)
 	if !ok || f.backendOf(c.Path) != s.backend {
-		return // not an object, or an old copy that was stored before the override was configured
+		return // not an object, or an old copy from before the override was configured
 	}
 	c.SeparateStore = s.backend != f.config.Backend
 	c.Value, c.Prev = f.config.Decrypt.Value(ctx, key, value), f.config.Decrypt.Value(ctx, key, prev)
@@ -257,9 +258,9 @@ func (f *Feed) dispatch(ctx context.Context, s *source, key string, value, prev 
 	}
 }
 
-// parseKey returns a Change with the path, namespace and name of a key. ok is false if the key is not the key
-// of an object. The path of a built-in resource has one or two segments; the path of a custom resource
-// consists of its group and resource.
+// parseKey returns a Change that contains the path, namespace and name in a key. ok is false if the key does
+// not identify an object. The path of a built-in resource has one or two segments; the path of a custom
+// resource consists of its group and resource.
 func (f *Feed) parseKey(key string) (c Change, ok bool) {
 	rest := strings.TrimPrefix(key, f.prefix)
 	first, tail, ok := strings.Cut(rest, "/")
@@ -285,13 +286,13 @@ func (f *Feed) parseKey(key string) (c Change, ok bool) {
 // Resource is a resource whose objects are in this server's stores.
 type Resource struct {
 	*rest.Resource
-	// Path is the storage path of the objects, as in Change. Backend stores them.
+	// Path is the storage path of the objects, as in Change. Backend is the backend that stores them.
 	Path    string
 	Backend kv.Backend
 }
 
-// Key returns the storage key of an object. prefix is the prefix of all keys, such as "/registry".
-// namespace is empty for cluster-scoped objects.
+// Key returns the storage key of an object. prefix is the prefix of all keys, such as "/registry". namespace is
+// "" for cluster-scoped objects.
 func (r Resource) Key(prefix, namespace, name string) string {
 	if namespace == "" {
 		return prefix + "/" + r.Path + "/" + name

@@ -15,10 +15,10 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// recorder records its events, one line each.
+// recorder records the calls of its methods, one line each.
 type recorder struct {
 	lines  chan string
-	panics bool // at the next change
+	panics bool // whether the next call of Changed panics
 }
 
 func (r *recorder) Reset()  { r.lines <- "reset" }
@@ -83,7 +83,7 @@ func TestFeed(t *testing.T) {
 	<-ended
 }
 
-// TestFeedOfMany checks that a store with several pages of objects is reported completely.
+// TestFeedOfMany checks that all objects are reported if there are several pages of them.
 func TestFeedOfMany(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)
@@ -113,7 +113,7 @@ func TestFeedOfMany(t *testing.T) {
 	<-ended
 }
 
-// TestFeedOfTwo checks that objects in a separate backend are delivered from that backend only.
+// TestFeedOfTwo checks that objects with a separate backend are reported only from that backend.
 func TestFeedOfTwo(t *testing.T) {
 	t.Parallel()
 	var backends [2]kv.Backend
@@ -164,8 +164,8 @@ func TestFeedOfTwo(t *testing.T) {
 	<-ended
 }
 
-// TestHasReported checks that a change is not reported before the subscriber has received it, and that a
-// change of other keys is reported after a progress request.
+// TestHasReported checks that a change does not count as reported before the subscriber has received it, and
+// that a change to other keys counts as reported after a progress request.
 func TestHasReported(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)
@@ -210,7 +210,7 @@ func TestHasReported(t *testing.T) {
 	put("/p/pods/a/x")
 	changed := newest()
 	if feed.HasReported(changed) {
-		t.Errorf("the change was reported before the subscriber has received it")
+		t.Errorf("the change was reported before the subscriber received it")
 	}
 	r.next(1)
 	awaitReported(changed)
@@ -222,6 +222,6 @@ func TestHasReported(t *testing.T) {
 	cancel()
 	<-ended
 	if feed.HasReported(changed) {
-		t.Error("the changes are reported after the end")
+		t.Error("HasReported returned true after the feed had ended")
 	}
 }

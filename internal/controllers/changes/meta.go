@@ -7,8 +7,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// Meta is the part of an object's metadata that controllers use. Its strings may share memory with
-// the bytes that were parsed.
+// Meta contains the part of an object's metadata that controllers use. Its strings may share memory with the
+// parsed bytes.
 type Meta struct {
 	UID        string
 	Deleting   bool // has a deletionTimestamp
@@ -16,21 +16,21 @@ type Meta struct {
 	Owners     []Owner
 }
 
-// Owner is an owner reference.
+// Owner contains the fields of an owner reference that controllers use.
 type Owner struct {
 	APIVersion, Kind, Name, UID string
-	BlockOwnerDeletion          bool // blockOwnerDeletion
+	BlockOwnerDeletion          bool // false if not set
 }
 
-// ErrMeta is returned by ParseMeta for bytes that are not a stored object, for example because they
-// are encrypted.
+// ErrMeta is returned by ParseMeta if the bytes are not a stored object, for example because they are
+// encrypted.
 var ErrMeta = errors.New("the metadata of a stored object cannot be read")
 
 // protobufMagic is the prefix of objects in protobuf encoding.
 const protobufMagic = "k8s\x00"
 
-// ParseMeta returns the metadata of a stored object in JSON or protobuf encoding, without decoding
-// the rest. For nil it returns an empty Meta. The error is ErrMeta.
+// ParseMeta returns the metadata of a stored object in JSON or protobuf encoding, without decoding the rest of
+// the object. For nil, it returns an empty Meta. The error is always ErrMeta.
 func ParseMeta(value []byte) (m Meta, err error) {
 	switch {
 	case value == nil:
@@ -76,9 +76,9 @@ func parseJSON(value []byte) (m Meta, err error) {
 	return m, nil
 }
 
-// eachElement calls f with the position of each element of a JSON array. f returns the position
-// after the element. The result is the position after the array, or negative if the array is
-// invalid. null is treated as an empty array.
+// eachElement calls f with the position of each element of a JSON array. f returns the position after the
+// element, or a negative number to stop. The result is the position after the array, or a negative number if
+// the array is invalid or f has stopped. null is treated as an empty array.
 func eachElement(c *jsonplan.Cursor, at int, f func(at int) int) int {
 	if c.At(at) != '[' {
 		return c.Skip(at) // null
@@ -144,7 +144,7 @@ func parseOwners(c *jsonplan.Cursor, at int) (owners []Owner, next int) {
 	return owners, next
 }
 
-// Numbers of fields in k8s.io/apimachinery's generated.proto.
+// The numbers of fields in k8s.io/apimachinery's generated.proto.
 const (
 	unknownRaw = 2 // of runtime.Unknown
 
@@ -208,10 +208,10 @@ func parseOwner(data []byte) (o Owner, err error) {
 	return o, err
 }
 
-// errFound stops eachField at the first match.
+// errFound stops eachField when firstField has found the field.
 var errFound = errors.New("found")
 
-// firstField returns the first field with a number, or ErrMeta if there is none.
+// firstField returns the first field with the given number, or ErrMeta if there is none.
 func firstField(data []byte, number int) (found []byte, err error) {
 	err = eachField(data, func(n int, _ uint64, data []byte) error {
 		if n == number {
@@ -229,8 +229,8 @@ func firstField(data []byte, number int) (found []byte, err error) {
 	return nil, err
 }
 
-// eachField calls f with each field of a protobuf message. value is the value of a varint field,
-// data the content of a length-delimited field. data shares memory with the message.
+// eachField calls f with each field of a protobuf message. value is the value of a varint field. data is the
+// content of a length-delimited field, and shares memory with the message.
 func eachField(data []byte, f func(number int, value uint64, data []byte) error) error {
 	for len(data) > 0 {
 		tag, n := binary.Uvarint(data)

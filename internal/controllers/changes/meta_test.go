@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/changes"
 )
 
-// rich returns an object with all metadata of Meta, and misleading field names elsewhere.
+// rich returns an object with all the metadata in Meta, and with the names of these fields in other places.
 func rich() *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -29,7 +29,7 @@ func rich() *corev1.ConfigMap {
 	}
 }
 
-// stored returns an object in the encoding of storage.
+// stored returns an object as it is stored, in JSON or protobuf encoding.
 func stored(t testing.TB, obj *corev1.ConfigMap, protobuf bool) []byte {
 	t.Helper()
 	if !protobuf {
@@ -78,7 +78,7 @@ func TestMeta(t *testing.T) {
 	}
 }
 
-// FuzzMeta checks that arbitrary stored values result in an error or metadata.
+// FuzzMeta checks that ParseMeta does not panic on any stored value.
 func FuzzMeta(f *testing.F) {
 	f.Add(stored(f, rich(), true))
 	f.Add(stored(f, rich(), false))

@@ -13,15 +13,15 @@ import (
 // source is a backend that the feed follows.
 type source struct {
 	backend kv.Backend
-	// revision is the revision up to which changes were received.
+	// revision is the revision up to which the feed has received changes.
 	revision kv.Revision
 	release  func()
-	// reported is the revision up to which changes were reported to the subscribers.
+	// reported is the revision up to which the feed has reported changes to the subscribers.
 	reported atomic.Int64
 }
 
-// pinSources returns a source for each backend, at its current revision. The revision is protected
-// from compaction until release is called.
+// pinSources returns a source for each backend, at the backend's current revision. These revisions are
+// protected from compaction until release is called.
 func (f *Feed) pinSources(ctx context.Context) ([]*source, error) {
 	sources := make([]*source, len(f.backends))
 	for i, backend := range f.backends {
@@ -50,14 +50,14 @@ func (f *Feed) backendOf(path string) kv.Backend {
 	return f.config.Backend
 }
 
-// sourceBatch is a batch of changes with its source.
+// sourceBatch is a batch of changes and the source that delivered it.
 type sourceBatch struct {
 	*source
 	kv.Batch
 }
 
-// watchAll reports the changes of all sources until one of them fails. The changes of each source
-// remain in order. Only the calling goroutine calls subscribers.
+// watchAll reports the changes of all sources until one of them fails. The changes of each source stay in
+// order. Subscribers are called only from the calling goroutine.
 func (f *Feed) watchAll(ctx context.Context, sources []*source) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
