@@ -1,6 +1,6 @@
-// Package clusterroles maintains the rules of aggregated ClusterRoles, like
-// kube-controller-manager's clusterrole-aggregation-controller. A role with an aggregationRule has
-// the rules of all roles that its selectors match.
+// Package clusterroles maintains the rules of aggregated ClusterRoles, like kube-controller-manager's
+// clusterrole-aggregation-controller. A role with an aggregationRule has the rules of all roles that its
+// selectors match.
 package clusterroles
 
 import (
@@ -34,10 +34,11 @@ const Name = "clusterrole-aggregation-controller"
 
 // Config configures an Aggregator. All fields except QueueMetrics are required.
 type Config struct {
-	// Storage reads ClusterRoles. It should not have a watch cache: the controller lists all roles
-	// after each relevant change.
+	// Storage reads ClusterRoles. It should not have a watch cache, because the controller lists the roles only
+	// after a relevant change.
 	Storage storage.Interface
-	// Access reads and writes objects. The controller replaces its user and field manager.
+	// Access reads and writes objects. The controller replaces the user and the field manager of Access with
+	// its own.
 	Access *loopback.Access
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
@@ -51,8 +52,8 @@ type Aggregator struct {
 	client       *loopback.Client[*rbacv1.ClusterRole]
 	logger       *slog.Logger
 	queueMetrics *work.Metrics
-	// selectors contains the selectors of all aggregation rules, and members the names of the roles that they
-	// select, at the time of the last pass. members is nil before the first pass and after a failed read.
+	// selectors contains the selectors of all aggregation rules at the last pass. members contains the names of
+	// the roles that they selected. members is nil before the first pass and after a failed read.
 	selectors []labels.Selector
 	members   map[string]bool
 }
@@ -77,8 +78,8 @@ func New(config Config) *Aggregator {
 	}
 }
 
-// Aggregate aggregates all roles once. The server calls it before it reports readiness. It blocks
-// until the changed roles are stored, and returns the error of a read or the errors of all failed writes.
+// Aggregate aggregates all roles once. The server calls it before it reports readiness. It blocks until the
+// changed roles are stored. It returns the error of a failed read, or the errors of all failed writes.
 func (a *Aggregator) Aggregate(ctx context.Context) error {
 	list, err := a.storage.List(ctx, "", rest.ListOptions{})
 	if err != nil {
@@ -98,7 +99,7 @@ func (a *Aggregator) Start(ctx context.Context) (changes.Subscriber, func()) {
 	return s, s.queue.Close
 }
 
-// allRoles is the key of the aggregation of all roles. A role cannot have this name.
+// allRoles is the key that aggregates all roles. No role can have this name.
 const allRoles = ""
 
 // subscriber enqueues changed roles by name.
@@ -123,8 +124,8 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync aggregates all roles if name is allRoles. For the name of a role, it enqueues allRoles if the change
-// of the role is relevant, so that many changes at the same time cause one aggregation.
+// sync aggregates all roles if name is allRoles. If name is the name of a role, sync enqueues allRoles if the
+// change to the role is relevant. Many changes at the same time therefore cause only one aggregation.
 func (a *Aggregator) sync(ctx context.Context, name string, queue *work.Queue[string]) error {
 	if name == allRoles {
 		return a.Aggregate(ctx)
@@ -136,7 +137,7 @@ func (a *Aggregator) sync(ctx context.Context, name string, queue *work.Queue[st
 	return err
 }
 
-// isRelevant reports whether the change of a role may change the rules of an aggregated role.
+// isRelevant reports whether a change to a role may affect the rules of an aggregated role.
 func (a *Aggregator) isRelevant(ctx context.Context, name string) (bool, error) {
 	if a.members == nil || a.members[name] {
 		return true, nil
@@ -152,7 +153,7 @@ func (a *Aggregator) isRelevant(ctx context.Context, name string) (bool, error) 
 	return err != nil || role.AggregationRule != nil || a.isSelected(role), nil
 }
 
-// isSelected reports whether an aggregation rule selects the role.
+// isSelected reports whether any aggregation rule selects the role.
 func (a *Aggregator) isSelected(role *rbacv1.ClusterRole) bool {
 	return slices.ContainsFunc(a.selectors, func(s labels.Selector) bool { return s.Matches(labels.Set(role.Labels)) })
 }
@@ -163,8 +164,8 @@ type aggregatedRole struct {
 	selectors []labels.Selector
 }
 
-// aggregate applies the rules of the aggregated roles that are outdated. An aggregated role may select
-// another aggregated role, so the computation repeats until no rules change.
+// aggregate updates the aggregated roles whose rules are outdated. An aggregated role may select another
+// aggregated role, so the computation is repeated until no rules change.
 func (a *Aggregator) aggregate(ctx context.Context, list *rest.List) error {
 	roles, aggregated, err := a.decodeRoles(list)
 	if err != nil {
@@ -185,7 +186,7 @@ func (a *Aggregator) aggregate(ctx context.Context, list *rest.List) error {
 			break
 		}
 	}
-	var errs []error // a role that cannot be written, for example because of a webhook, does not delay others
+	var errs []error // if a role cannot be written, for example because of a webhook, the others still are
 	for _, w := range aggregated {
 		if name := w.role.Name; !equality.Semantic.DeepEqual(w.role.Rules, rules[name]) {
 			if err := a.applyRules(ctx, w.role, rules[name]); err != nil {
@@ -196,10 +197,10 @@ func (a *Aggregator) aggregate(ctx context.Context, list *rest.List) error {
 	return errors.Join(errs...)
 }
 
-// decodeRoles returns the roles of a list, sorted by name, and the aggregated roles among them. It
-// ignores invalid selectors.
+// decodeRoles returns the roles in a list, sorted by name, and the aggregated roles among them. It ignores
+// invalid selectors.
 func (a *Aggregator) decodeRoles(list *rest.List) (roles []*rbacv1.ClusterRole, aggregated []*aggregatedRole, err error) {
-	a.selectors, a.members = nil, nil // until all roles are read, each change is relevant
+	a.selectors, a.members = nil, nil // until all roles have been read, every change is relevant
 	for record, err := range list.Items {
 		if err != nil {
 			return nil, nil, err
@@ -254,8 +255,8 @@ func (w *aggregatedRole) union(roles []*rbacv1.ClusterRole, rules map[string][]r
 	return all
 }
 
-// applyRules applies the rules of a role. The UID is a precondition, so a deleted or replaced role
-// is not written.
+// applyRules writes the rules of a role with server-side apply. The UID is a precondition, so that nothing is
+// written if the role was deleted or replaced.
 func (a *Aggregator) applyRules(ctx context.Context, role *rbacv1.ClusterRole, rules []rbacv1.PolicyRule) error {
 	configuration := map[string]any{
 		"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": "ClusterRole",

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// brokenStorage is a storage without roles, whose lists fail with err.
+// brokenStorage contains no roles, and its lists fail with err.
 type brokenStorage struct {
 	storage.Interface
 	err error
@@ -31,8 +31,8 @@ func (brokenStorage) Get(context.Context, types.NamespacedName, storage.ReadOpti
 	return nil, storage.ErrNotFound
 }
 
-// TestFailedRead checks that each change of a role is relevant after a failed read of the roles. The change then
-// causes another read before the delay of the retry ends.
+// TestFailedRead checks that every change to a role is relevant after a failed read of the roles. The change
+// then causes another read before the retry delay has passed.
 func TestFailedRead(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("failed")
@@ -41,7 +41,7 @@ func TestFailedRead(t *testing.T) {
 		t.Errorf("aggregate: %v", err)
 	}
 	if relevant, err := a.isRelevant(t.Context(), "a"); !relevant || err != nil {
-		t.Errorf("a change after a failed read is relevant: %t, %v", relevant, err)
+		t.Errorf("change after a failed read: relevant %t, error %v; want true and no error", relevant, err)
 	}
 }
 
