@@ -1,6 +1,5 @@
-// Package election elects the server that runs the controllers, among the servers of a common
-// store. It uses a Lease, like the replicas of kube-controller-manager. It also observes the lease
-// of a kube-controller-manager.
+// Package election elects the server that runs the controllers, among all servers that share a store. It uses a
+// Lease, like the replicas of kube-controller-manager. It also observes the lease of a kube-controller-manager.
 package election
 
 import (
@@ -20,12 +19,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Times of the lease. The lease of another holder expires when this process has observed no change of the
-// lease for its duration. The times in the lease are ignored, because the clocks of servers may differ.
+// The timing of the lease. A server considers the lease of another holder expired if it has observed no change
+// to the lease for the lease's duration. It ignores the times in the lease, because the clocks of servers may
+// differ.
 const (
 	leaseDuration = 6 * time.Second
 	renewPeriod   = 1500 * time.Millisecond
-	// renewDeadline is the time without a renewal after which the holder stops. It is shorter than
+	// renewDeadline is how long the holder continues without a renewal before it stops. It is shorter than
 	// leaseDuration, so that the holder stops before another server starts.
 	renewDeadline = 4 * time.Second
 	// releaseTimeout is the timeout of the write that releases the lease.
@@ -50,11 +50,11 @@ type Config struct {
 type Election struct {
 	config Config
 	leases *loopback.Client[*coordinationv1.Lease]
-	// observed is the last observed state of the lease. observedAt is the local time of its last
-	// change.
+	// observed is the last observed state of the lease. observedAt is the local time at which this state was
+	// first observed.
 	observed   coordinationv1.LeaseSpec
 	observedAt time.Time
-	// resourceVersion is the version of the lease at the last read.
+	// resourceVersion is the resourceVersion of the lease when it was last read.
 	resourceVersion string
 }
 
@@ -66,9 +66,8 @@ func New(config Config) *Election {
 	}
 }
 
-// Run calls lead each time this server acquires the lease. The context of lead ends when the lease
-// is lost, and Run waits for lead to return. Run blocks until ctx ends, and then releases the
-// lease.
+// Run calls lead each time this server acquires the lease. The context that is passed to lead ends when the
+// lease is lost; Run then waits for lead to return. Run blocks until ctx ends, and then releases the lease.
 func (e *Election) Run(ctx context.Context, lead func(context.Context)) {
 	defer e.release(ctx)
 	for ctx.Err() == nil {
@@ -86,8 +85,7 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context)) {
 	}
 }
 
-// awaitChange returns when the lease of another server changes, for example because it is released,
-// or when it expires.
+// awaitChange returns when another server's lease expires or changes, for example because it is released.
 func (e *Election) awaitChange(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, e.observedAt.Add(durationOf(&e.observed)))
 	defer cancel()
@@ -103,8 +101,8 @@ func (e *Election) awaitChange(ctx context.Context) {
 	}
 }
 
-// leadWhileRenewed runs lead, and renews the lease until renewal fails for renewDeadline or another
-// server has the lease.
+// leadWhileRenewed runs lead and renews the lease, until renewals have failed for renewDeadline or another
+// server holds the lease.
 func (e *Election) leadWhileRenewed(ctx context.Context, lead func(context.Context)) {
 	term, end := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -133,8 +131,8 @@ func (e *Election) leadWhileRenewed(ctx context.Context, lead func(context.Conte
 // errHeld is returned if another server holds the lease.
 var errHeld = errors.New("another server has the lease")
 
-// acquire acquires or renews the lease, and creates it if it does not exist. It returns errHeld if
-// another server holds it.
+// acquire acquires or renews the lease, and creates it if it does not exist. It returns errHeld if another
+// server holds the lease.
 func (e *Election) acquire(ctx context.Context) error {
 	_, err := e.leases.Update(ctx, leaseKey(), e.claim)
 	if !apierrors.IsNotFound(err) {
@@ -151,8 +149,8 @@ func (e *Election) acquire(ctx context.Context) error {
 	return err
 }
 
-// claim sets the holder of lease to this server. It returns errHeld if another server holds a lease
-// that has not expired.
+// claim makes this server the holder of lease. It returns errHeld if another server holds the lease and the
+// lease has not expired.
 func (e *Election) claim(lease *coordinationv1.Lease) error {
 	e.resourceVersion = lease.ResourceVersion
 	spec := &lease.Spec
@@ -178,7 +176,7 @@ func (e *Election) claim(lease *coordinationv1.Lease) error {
 	return nil
 }
 
-// isUnchanged reports whether a lease has the same holder and renewal time in both specs.
+// isUnchanged reports whether the holder and the renewal time are the same in both specs.
 func isUnchanged(a, b *coordinationv1.LeaseSpec) bool {
 	same := func(x, y *metav1.MicroTime) bool { return x == nil && y == nil || x != nil && x.Equal(y) }
 	holder := func(s *coordinationv1.LeaseSpec) string {
@@ -190,7 +188,7 @@ func isUnchanged(a, b *coordinationv1.LeaseSpec) bool {
 	return holder(a) == holder(b) && same(a.RenewTime, b.RenewTime)
 }
 
-// durationOf returns the duration of a lease, or leaseDuration if it is not set.
+// durationOf returns the duration of a lease, or leaseDuration if the duration is not set.
 func durationOf(spec *coordinationv1.LeaseSpec) time.Duration {
 	if spec.LeaseDurationSeconds == nil {
 		return leaseDuration

@@ -10,13 +10,13 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/changes"
 )
 
-// ExternalManager observes whether a kube-controller-manager is running, by its lease. Its fields
-// must not be modified after Start. Start must be called once.
+// ExternalManager observes, by its lease, whether a kube-controller-manager is running. The fields must not be
+// modified after Start has been called. Start must be called only once.
 type ExternalManager struct {
 	// LeaseName is the name of the manager's lease in kube-system.
 	LeaseName string
-	// LeaseExpiry returns the expiration time of the stored lease, or a past time if the lease has
-	// no holder.
+	// LeaseExpiry returns the expiration time of the stored lease, or a time in the past if the lease has no
+	// holder.
 	LeaseExpiry func(ctx context.Context) time.Time
 	// Changed is called when the kube-controller-manager starts or stops. It must not block.
 	Changed func()
@@ -28,8 +28,8 @@ type ExternalManager struct {
 	}
 }
 
-// Start reports whether a kube-controller-manager is running, and observes its lease until ctx
-// ends. The caller must pass the changes of leases to the subscriber.
+// Start reports whether a kube-controller-manager is running, and observes its lease until ctx ends. The caller
+// must pass all changes to leases to the subscriber.
 func (e *ExternalManager) Start(ctx context.Context) (running bool, subscriber changes.Subscriber) {
 	until := e.LeaseExpiry(ctx)
 	e.mu.Lock()
@@ -41,7 +41,7 @@ func (e *ExternalManager) Start(ctx context.Context) (running bool, subscriber c
 	return e.mu.running, &externalSubscriber{ctx, e}
 }
 
-// scheduleCheckLocked schedules a check at the time by which the lease must be renewed.
+// scheduleCheckLocked schedules a check at the time at which the lease expires if it is not renewed.
 func (e *ExternalManager) scheduleCheckLocked(ctx context.Context, until time.Time) {
 	if e.mu.ends != nil {
 		e.mu.ends.Stop()
@@ -75,7 +75,7 @@ type externalSubscriber struct {
 func (*externalSubscriber) Reset()  {}
 func (*externalSubscriber) Synced() {}
 
-// Changed checks the lease after a write.
+// Changed checks the lease after it has been written or deleted.
 func (s *externalSubscriber) Changed(c *changes.Change) {
 	if c.Path == "leases" && c.Name == s.manager.LeaseName && c.Namespace == metav1.NamespaceSystem {
 		s.manager.check(s.ctx)
