@@ -25,9 +25,9 @@ type Config struct {
 	// IsRelevant reports whether a change affects an object that the controller maintains. It must
 	// not block.
 	IsRelevant func(c *changes.Change) bool
-	// Reconcile creates or corrects the object of a namespace. It is called concurrently for
-	// different namespaces. After an error it is retried, except after errors for deleted or
-	// terminating namespaces.
+	// Reconcile creates or corrects the object in a namespace. It is called concurrently for different
+	// namespaces. It is retried after an error, unless the error reports that the namespace is deleted or
+	// terminating.
 	Reconcile func(ctx context.Context, namespace string) error
 	Access    *loopback.Access
 	Logger    *slog.Logger
@@ -42,7 +42,7 @@ func Start(ctx context.Context, config Config) (changes.Subscriber, func()) {
 	return s, s.queue.Close
 }
 
-// subscriber enqueues namespaces whose object may be missing or outdated.
+// subscriber enqueues the namespaces in which the object may be missing or outdated.
 type subscriber struct {
 	config     Config
 	namespaces *loopback.Client[*corev1.Namespace]
@@ -65,7 +65,7 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync reconciles the object of an active namespace.
+// sync reconciles the object in a namespace if the namespace is active.
 func (s *subscriber) sync(ctx context.Context, namespace string) error {
 	ns, err := s.namespaces.Get(ctx, types.NamespacedName{Name: namespace})
 	switch {
