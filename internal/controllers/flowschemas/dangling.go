@@ -1,6 +1,6 @@
 // Package flowschemas maintains the Dangling condition of FlowSchemas. The condition is true if the
-// PriorityLevelConfiguration of a schema does not exist. kube-apiserver updates it asynchronously.
-// In this server, a write of a schema or level returns after the condition is updated.
+// PriorityLevelConfiguration that a schema references does not exist. kube-apiserver updates the condition
+// asynchronously. In this server, a write of a schema or level returns after the condition has been updated.
 package flowschemas
 
 import (
@@ -24,23 +24,23 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// fieldManager is the field manager of kube-apiserver's flow control.
+// fieldManager is the field manager that kube-apiserver's flow control uses.
 const fieldManager = "api-priority-and-fairness-config-consumer-v1"
 
-// maxWait is the maximum time that a write of a schema or level waits for the conditions.
+// maxWait is the maximum time for which a write of a schema or level waits until the conditions are updated.
 const maxWait = 10 * time.Second
 
 const maxConcurrentWrites = 16
 
-// Reasons of the condition.
+// The reasons of the condition.
 const (
 	reasonFound    = "Found"
 	reasonNotFound = "NotFound"
 )
 
 // Conditions updates the Dangling conditions. It is safe for concurrent use. Several servers may update the
-// same conditions, because a condition is written only to the version of the schema from which it was
-// computed, and is computed again after the write.
+// same conditions: a condition is written only if the schema has not changed since the condition was computed,
+// and it is computed again after the write.
 type Conditions struct {
 	schemas, statuses *loopback.Client[*flowcontrolv1.FlowSchema]
 	levels            *loopback.Client[*flowcontrolv1.PriorityLevelConfiguration]
@@ -51,12 +51,12 @@ type Conditions struct {
 	started           atomic.Bool
 }
 
-// Stored reads all schemas and levels from the store. Start uses it instead of the API, which would fill a
-// watch cache for each of the two resources.
+// Stored reads all schemas and levels from the store. Start uses it instead of the API, because reads through
+// the API would fill a watch cache for each of the two resources.
 type Stored struct{ Schemas, Levels rest.Lister }
 
-// New returns Conditions that do nothing until Start or Enable is called. Updates by SyncSchema and
-// SyncLevel stop when lifetime ends.
+// New returns Conditions that do nothing until Start or Enable is called. lifetime limits the updates that
+// SyncSchema and SyncLevel perform.
 func New(lifetime context.Context, access *loopback.Access, stored Stored, logger *slog.Logger) *Conditions {
 	access = access.As(nil, fieldManager)
 	schemas := loopback.For[*flowcontrolv1.FlowSchema](access, flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas"))
@@ -69,11 +69,11 @@ func New(lifetime context.Context, access *loopback.Access, stored Stored, logge
 }
 
 // Enable enables SyncSchema and SyncLevel. The server calls it after it has created the initial objects, so
-// that each of these writes does not update conditions.
+// that the conditions are not updated after each of these writes.
 func (c *Conditions) Enable() { c.started.Store(true) }
 
 // Start calls Enable, and updates the conditions of all schemas. It blocks until the conditions are stored or
-// ctx ends. Errors are logged.
+// ctx ends. It logs errors.
 func (c *Conditions) Start(ctx context.Context) {
 	c.Enable()
 	outdated, err := c.outdated(ctx)
@@ -83,7 +83,7 @@ func (c *Conditions) Start(ctx context.Context) {
 	c.syncEach(ctx, slices.Values(outdated))
 }
 
-// outdated returns the names of the schemas with a missing or wrong condition.
+// outdated returns the names of the schemas whose condition is missing or wrong.
 func (c *Conditions) outdated(ctx context.Context) ([]string, error) {
 	levels := map[string]bool{}
 	for level, err := range recordsOf(ctx, c.stored.Levels) {
@@ -117,8 +117,8 @@ func recordsOf(ctx context.Context, collection rest.Lister) iter.Seq2[*codec.Rec
 	return list.Items
 }
 
-// SyncSchema updates the condition of a schema after a write of the schema. It blocks until the
-// condition is stored, at most maxWait. Errors are logged.
+// SyncSchema updates the condition of a schema after the schema was written. It blocks until the condition is
+// stored, but at most for maxWait. It logs errors.
 func (c *Conditions) SyncSchema(name string) {
 	if !c.started.Load() {
 		return
@@ -128,9 +128,8 @@ func (c *Conditions) SyncSchema(name string) {
 	c.syncOne(ctx, name)
 }
 
-// SyncLevel updates the conditions of the schemas that reference a level, after the level was
-// written or deleted. It blocks until the conditions are stored, at most maxWait. Errors are
-// logged.
+// SyncLevel updates the conditions of the schemas that reference a level, after the level was written or
+// deleted. It blocks until the conditions are stored, but at most for maxWait. It logs errors.
 func (c *Conditions) SyncLevel(name string) {
 	if !c.started.Load() {
 		return
@@ -155,7 +154,7 @@ func (c *Conditions) schemasOf(ctx context.Context, level string) iter.Seq[strin
 	}
 }
 
-// syncEach updates the conditions of schemas concurrently, so that the writes share commits.
+// syncEach updates the conditions of several schemas concurrently, so that the writes share commits.
 func (c *Conditions) syncEach(ctx context.Context, names iter.Seq[string]) {
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentWrites)
@@ -165,8 +164,8 @@ func (c *Conditions) syncEach(ctx context.Context, names iter.Seq[string]) {
 	_ = group.Wait() // syncOne logs errors
 }
 
-// syncOne updates the condition of a schema. It logs errors, because the write that requires the
-// update has succeeded.
+// syncOne updates the condition of a schema. It only logs errors, because the write that made the update
+// necessary has already succeeded.
 func (c *Conditions) syncOne(ctx context.Context, name string) {
 	if err := c.set(ctx, types.NamespacedName{Name: name}); err != nil && ctx.Err() == nil {
 		c.logFailure(fmt.Errorf("FlowSchema %s: %w", name, err))
@@ -177,8 +176,8 @@ func (c *Conditions) logFailure(err error) {
 	c.logger.Warn("update the Dangling condition of a FlowSchema", "err", err)
 }
 
-// set updates the condition of a schema, and repeats this until the condition is correct, because
-// the schema or its level may change concurrently. It does nothing for a deleted schema.
+// set updates the condition of a schema. The schema or its level may change concurrently, so set repeats the
+// update until the condition is correct. It does nothing if the schema was deleted.
 func (c *Conditions) set(ctx context.Context, name types.NamespacedName) error {
 	for {
 		schema, err := c.schemas.Get(ctx, name)
@@ -202,8 +201,8 @@ func (c *Conditions) set(ctx context.Context, name types.NamespacedName) error {
 	}
 }
 
-// desired returns the condition to write, or nil if the schema already has it. exists reports whether
-// the level of the schema exists.
+// desired returns the condition to write, or nil if the schema already has it. exists specifies whether the
+// level of the schema exists.
 func (c *Conditions) desired(schema *flowcontrolv1.FlowSchema, exists bool) *flowcontrolv1.FlowSchemaCondition {
 	level := schema.Spec.PriorityLevelConfiguration.Name
 	desired := &flowcontrolv1.FlowSchemaCondition{
@@ -229,7 +228,8 @@ func (c *Conditions) desired(schema *flowcontrolv1.FlowSchema, exists bool) *flo
 	return desired
 }
 
-// status returns the status to apply. The UID and the version of the schema are preconditions.
+// status returns the apply configuration that sets the condition. The UID and the resourceVersion of the schema
+// are preconditions.
 func status(schema *flowcontrolv1.FlowSchema, condition *flowcontrolv1.FlowSchemaCondition) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": flowcontrolv1.SchemeGroupVersion.String(), "kind": "FlowSchema",
