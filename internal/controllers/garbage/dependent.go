@@ -19,11 +19,11 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// unknownKindDelay is the delay of a retry if the kind of an owner is unknown, because the definition of the
-// kind may be created later.
+// unknownKindDelay is the retry delay if the kind of an owner is unknown. The definition of the kind may be
+// created later.
 const unknownKindDelay = time.Minute
 
-// storedObject is an object with its current metadata in storage.
+// storedObject is an object with the metadata that was read from storage.
 type storedObject struct {
 	object
 	resource changes.Resource
@@ -61,8 +61,8 @@ func (p *storedObject) String() string {
 	return p.resource.GroupResource().String() + " " + p.name.String()
 }
 
-// process completes a pending foreground or orphan deletion of an object, or collects it as a
-// dependent.
+// process completes a pending foreground or orphan deletion of an object. For other objects, it checks the
+// owners.
 func (w *worker) process(ctx context.Context, o object) error {
 	p, err := w.readObject(ctx, o)
 	if err != nil || p == nil {
@@ -80,7 +80,8 @@ func (w *worker) process(ctx context.Context, o object) error {
 	return w.processDependent(ctx, p)
 }
 
-// owners contains the owners of a dependent by state. Solid owners exist, and dangling owners do not exist.
+// owners contains the owners of a dependent, grouped by their state. Solid owners exist, and dangling owners do
+// not exist.
 type owners struct {
 	solid, dangling []changes.Owner
 	waiting         []changes.Owner // owners in foreground deletion
@@ -93,8 +94,8 @@ func (*namespacedOwnerError) Error() string {
 	return "a cluster-scoped object names a namespaced owner"
 }
 
-// processDependent deletes an object if all of its owners are missing or in foreground deletion. If it has
-// other owners, it removes the references to the missing owners and to the owners in foreground deletion.
+// processDependent deletes an object if all of its owners are missing or in foreground deletion. If the object
+// has other owners as well, it removes the references to owners that are missing or in foreground deletion.
 func (w *worker) processDependent(ctx context.Context, p *storedObject) error {
 	found, err := w.ownersOf(ctx, p)
 	var namespaced *namespacedOwnerError
@@ -121,8 +122,8 @@ func (w *worker) processDependent(ctx context.Context, p *storedObject) error {
 	return w.delete(ctx, p, finalizerPolicy(&p.meta))
 }
 
-// ownersOf looks up the owners of a dependent. It returns a *namespacedOwnerError for an invalid
-// reference, and a *work.RetryError for an unknown kind.
+// ownersOf looks up the owners of a dependent. It returns a *namespacedOwnerError if a cluster-scoped dependent
+// has a namespaced owner, and a *work.RetryError if the kind of an owner is unknown.
 func (w *worker) ownersOf(ctx context.Context, p *storedObject) (found owners, err error) {
 	for _, owner := range p.meta.Owners {
 		resource, ok := w.config.ResourceByKind(owner.APIVersion, owner.Kind)
@@ -160,7 +161,7 @@ func (w *worker) ownersOf(ctx context.Context, p *storedObject) (found owners, e
 	return found, nil
 }
 
-// finalizerPolicy returns the propagation policy that the finalizers of an object request.
+// finalizerPolicy returns the propagation policy that the finalizers of an object select.
 func finalizerPolicy(m *changes.Meta) metav1.DeletionPropagation {
 	switch {
 	case slices.Contains(m.Finalizers, metav1.FinalizerOrphanDependents):
@@ -171,9 +172,9 @@ func finalizerPolicy(m *changes.Meta) metav1.DeletionPropagation {
 	return metav1.DeletePropagationBackground
 }
 
-// deleteForeground deletes a dependent that has dependents. If one of its dependents is terminating, the
-// objects may form a cycle. The object then must not block its owner; otherwise, none of the objects would
-// ever be deleted.
+// deleteForeground deletes an object that has dependents of its own. If one of these dependents is terminating,
+// the objects may form a cycle. In this case, the object must not block its owner; otherwise, none of the
+// objects would ever be deleted.
 func (w *worker) deleteForeground(ctx context.Context, p *storedObject) error {
 	dependents, _ := w.graph.dependents(parseUID(p.meta.UID))
 	if slices.ContainsFunc(dependents, w.graph.isTerminating) {
@@ -185,8 +186,8 @@ func (w *worker) deleteForeground(ctx context.Context, p *storedObject) error {
 	return w.delete(ctx, p, metav1.DeletePropagationForeground)
 }
 
-// delete deletes an object if it has not changed since it was read. A zero p.revision checks only
-// the UID.
+// delete deletes an object if it has not changed since it was read. If p.revision is 0, delete checks only the
+// UID.
 func (w *worker) delete(ctx context.Context, p *storedObject, policy metav1.DeletionPropagation) error {
 	id := types.UID(p.meta.UID)
 	conditions := &metav1.Preconditions{UID: &id}
@@ -203,7 +204,7 @@ func (w *worker) delete(ctx context.Context, p *storedObject, policy metav1.Dele
 	return nil
 }
 
-// removeOwners removes the owner references for which keep returns false.
+// removeOwners removes the owner references of an object for which keep returns false.
 func (w *worker) removeOwners(ctx context.Context, p *storedObject, keep func(*metav1.OwnerReference) bool) error {
 	return w.update(ctx, p, func(obj codec.Object) {
 		references := obj.GetOwnerReferences()
@@ -217,7 +218,7 @@ func (w *worker) removeOwners(ctx context.Context, p *storedObject, keep func(*m
 	})
 }
 
-// clearBlockOwnerDeletion sets blockOwnerDeletion of all owner references to false.
+// clearBlockOwnerDeletion sets blockOwnerDeletion to false in all owner references of an object.
 func (w *worker) clearBlockOwnerDeletion(ctx context.Context, p *storedObject) error {
 	return w.update(ctx, p, func(obj codec.Object) {
 		references := slices.Clone(obj.GetOwnerReferences())
@@ -230,11 +231,11 @@ func (w *worker) clearBlockOwnerDeletion(ctx context.Context, p *storedObject) e
 	})
 }
 
-// errReplaced is returned if the object was replaced by another object with the same name, or if a cache is
+// errReplaced is returned if another object with the same name has replaced the object, or if a cache is
 // outdated. The queue retries the key.
-var errReplaced = errors.New("it is another object")
+var errReplaced = errors.New("another object has the same name")
 
-// update updates an object. It does nothing if the object was deleted.
+// update updates an object. It does nothing if the object does not exist any more.
 func (w *worker) update(ctx context.Context, p *storedObject, change func(codec.Object)) error {
 	_, err := w.client(p).Update(ctx, p.name, func(obj codec.Object) error {
 		if string(obj.GetUID()) != p.meta.UID {

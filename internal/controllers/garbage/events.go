@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// searchInterval is the minimum interval between searches for owners in other namespaces.
-	// maxSearched is the maximum number of objects that a search reads, in pages of searchPage.
+	// searchInterval is the minimum interval between searches for owners in other namespaces. maxSearched is
+	// the maximum number of objects that a search reads, and searchPage is the number of objects per read.
 	searchInterval = time.Second
 	maxSearched    = 10_000
 	searchPage     = 512
 )
 
-// warnIfInOtherNamespace records an event for a dependent whose owner is in another namespace, so
-// that users can find the reason for its deletion. To limit the cost, it ignores owners whose
-// deletion was observed, and searches at most once per searchInterval.
+// warnIfInOtherNamespace records an event for a dependent whose owner is in another namespace, so that users
+// can find out why the dependent was deleted. To limit the cost, it ignores owners whose deletion was observed,
+// and searches at most once per searchInterval.
 func (w *worker) warnIfInOtherNamespace(ctx context.Context, p *storedObject, resource changes.Resource, owner changes.Owner) {
 	if !resource.Namespaced || w.deletedOwners.has(owner.UID) || !w.searchAllowed() {
 		return
@@ -42,15 +42,15 @@ func (w *worker) warnIfInOtherNamespace(ctx context.Context, p *storedObject, re
 	}
 }
 
-// searchAllowed reports whether searchInterval has passed since the last search. If so, it records the
-// current time as the time of the next search, and the caller must search.
+// searchAllowed reports whether searchInterval has passed since the last search. If so, it records the current
+// time as the time of the last search, and the caller must search.
 func (w *worker) searchAllowed() bool {
 	now := time.Now().UnixNano()
 	last := w.lastSearch.Load()
 	return now-last >= int64(searchInterval) && w.lastSearch.CompareAndSwap(last, now)
 }
 
-// existsInAnyNamespace searches for an owner in all namespaces. It reads at most maxSearched objects.
+// existsInAnyNamespace reports whether an owner exists in any namespace. It reads at most maxSearched objects.
 func (w *worker) existsInAnyNamespace(ctx context.Context, resource changes.Resource, owner changes.Owner) (bool, error) {
 	next := resource.Key(w.config.Prefix, "", "")
 	end := kv.PrefixEnd(next)
@@ -76,8 +76,8 @@ func (w *worker) existsInAnyNamespace(ctx context.Context, resource changes.Reso
 	return false, nil
 }
 
-// recordEvent creates the event for a dependent with an owner in another namespace, or increases
-// its count. Errors are only logged.
+// recordEvent creates the event for a dependent whose owner is in another namespace, or increments the count of
+// the existing event. It only logs errors.
 func (w *worker) recordEvent(ctx context.Context, p *storedObject, owner changes.Owner) {
 	gvk, now := p.resource.Version.GVK, metav1.NewTime(simulation.Now(ctx))
 	about := corev1.ObjectReference{
@@ -105,8 +105,8 @@ func (w *worker) recordEvent(ctx context.Context, p *storedObject, owner changes
 	}
 }
 
-// eventName returns the name of the event for a dependent and its owner. It starts with the name of
-// the dependent if the result is a valid event name.
+// eventName returns the name of the event for a dependent and its owner. The name starts with the name of the
+// dependent, unless the result would be an invalid event name.
 func eventName(p *storedObject, owner changes.Owner) string {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(p.meta.UID + "\x00" + owner.UID)) // never returns an error

@@ -1,8 +1,8 @@
-// Package garbage deletes objects whose owners do not exist, and implements foreground and orphan
-// deletion, like kube-controller-manager's garbage-collector-controller. It maintains a graph of
-// the owner references of all stored objects. Decisions are based on the stored object and its
-// owners, and each write requires that the object is unchanged. Missing or late data of the graph
-// can therefore delay a deletion, but cannot cause one.
+// Package garbage deletes objects whose owners do not exist, and implements foreground and orphan deletion,
+// like kube-controller-manager's garbage-collector-controller. It maintains a graph of the owner references of
+// all stored objects. Decisions are based on the stored object and its owners, and each write requires that the
+// object is unchanged. Missing or outdated data in the graph can therefore delay a deletion, but cannot cause
+// one.
 package garbage
 
 import (
@@ -25,8 +25,8 @@ const (
 	Name = "garbage-collector-controller"
 	// account is the name of its service account.
 	account = "generic-garbage-collector"
-	// workers is the number of objects that are processed concurrently. Concurrent writes share
-	// fsyncs.
+	// workers is the number of objects that are processed concurrently. It is large because concurrent writes
+	// share fsyncs.
 	workers = 128
 )
 
@@ -36,17 +36,17 @@ type Config struct {
 	Decrypt changes.Decrypt
 	// Prefix is the prefix of all keys, such as "/registry".
 	Prefix string
-	// ResourceByPath returns the resource with a storage path, ResourceByKind the resource of a
-	// kind. They return false if there is none, and must be safe for concurrent use.
+	// ResourceByPath returns the resource with the given storage path, and ResourceByKind returns the resource
+	// with the given kind. They return false if there is no such resource, and must be safe for concurrent use.
 	ResourceByPath func(path string) (changes.Resource, bool)
 	ResourceByKind func(apiVersion, kind string) (changes.Resource, bool)
-	// Access reads and writes objects. The controller replaces its user by its service account.
+	// Access reads and writes objects. The controller replaces the user of Access with its own service account.
 	Access *loopback.Access
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
 	QueueMetrics *work.Metrics
-	// KeepUnknownOwners preserves dependents of owners that probably never existed, as tests use
-	// them. Dependents of an existing owner are still collected after its deletion.
+	// KeepUnknownOwners preserves objects whose owners probably never existed. Tests create such objects. If
+	// the deletion of an owner is observed, its dependents are still deleted.
 	KeepUnknownOwners bool
 }
 
@@ -77,16 +77,15 @@ type worker struct {
 	graph  *graph
 	queue  *work.Queue[object]
 	events *loopback.Client[*corev1.Event]
-	// missing contains missing owners, deletedOwners the UIDs of owners that were deleted while
-	// they had dependents. lastSearch is the time of the last search in other namespaces, in
-	// nanoseconds.
+	// missing contains owners that do not exist. deletedOwners contains the UIDs of owners that were deleted
+	// while they had dependents. lastSearch is the time of the last search in other namespaces, in nanoseconds
+	// since the Unix epoch.
 	missing       missingOwners
 	deletedOwners ownerSet[string]
 	lastSearch    atomic.Int64
 	live          liveOwners
-	// synced is true after all objects were reported. Before that, the graph may lack dependents,
-	// and objects are collected in deferred instead of the queue. Only the feed's goroutine uses
-	// these fields.
+	// synced reports whether all objects have been reported. Before that, the graph may lack dependents, and
+	// objects are added to deferred instead of the queue. Only the feed's goroutine uses these two fields.
 	synced   bool
 	deferred []object
 }
@@ -128,7 +127,7 @@ func (w *worker) add(o object) {
 func (w *worker) Changed(c *changes.Change) {
 	old, err := changes.ParseMeta(c.Prev)
 	if err != nil {
-		old = changes.Meta{} // the error was logged when the value was new
+		old = changes.Meta{} // the error was logged when the old value was reported
 		w.live.reset()       // the UID of a deleted owner may be unknown
 	}
 	now, err := changes.ParseMeta(c.Value)
@@ -151,7 +150,7 @@ func (w *worker) Changed(c *changes.Change) {
 	w.policyChanged(o, &old, &now)
 }
 
-// otherOwners returns the owners of an object except the object itself.
+// otherOwners returns the owners of an object, without references to the object itself.
 func otherOwners(m *changes.Meta) []changes.Owner {
 	if !slices.ContainsFunc(m.Owners, func(o changes.Owner) bool { return o.UID == m.UID }) {
 		return m.Owners
@@ -159,8 +158,8 @@ func otherOwners(m *changes.Meta) []changes.Owner {
 	return slices.DeleteFunc(slices.Clone(m.Owners), func(o changes.Owner) bool { return o.UID == m.UID })
 }
 
-// ownersChanged updates the edges of a dependent. It enqueues the dependent if it has other owners than
-// before, and the terminating owners that it no longer references.
+// ownersChanged updates the edges of a dependent. It enqueues the dependent if its owners have changed, and the
+// terminating owners that it no longer references.
 func (w *worker) ownersChanged(o object, namespace string, old, now []changes.Owner) {
 	if slices.Equal(old, now) {
 		return
@@ -182,13 +181,13 @@ func (w *worker) ownersChanged(o object, namespace string, old, now []changes.Ow
 	}
 }
 
-// mayHaveExisted reports whether missing owners may have existed before. With KeepUnknownOwners,
-// the deletion of at least one of them must have been observed.
+// mayHaveExisted reports whether owners that are missing may have existed before. With KeepUnknownOwners, it
+// returns true only if the deletion of at least one of them was observed.
 func (w *worker) mayHaveExisted(owners []changes.Owner) bool {
 	return !w.config.KeepUnknownOwners || slices.ContainsFunc(owners, func(o changes.Owner) bool { return w.deletedOwners.has(o.UID) })
 }
 
-// objectDeleted enqueues the dependents of a deleted object. id is its UID.
+// objectDeleted enqueues the dependents of a deleted object. id is the UID of the deleted object.
 func (w *worker) objectDeleted(o object, id string) {
 	u := parseUID(id)
 	w.live.remove(u)
@@ -202,7 +201,7 @@ func (w *worker) objectDeleted(o object, id string) {
 	}
 }
 
-// policyChanged enqueues an owner whose deletion now waits for its dependents, and the dependents.
+// policyChanged enqueues an owner whose deletion now waits for its dependents. It also enqueues the dependents.
 func (w *worker) policyChanged(o object, old, now *changes.Meta) {
 	policy := pendingPolicy(now)
 	if policy == pendingPolicy(old) {
@@ -223,8 +222,8 @@ func (w *worker) policyChanged(o object, old, now *changes.Meta) {
 	}
 }
 
-// pendingPolicy returns the propagation policy that a terminating object waits for, Foreground or
-// Orphan, or an empty string if there is none.
+// pendingPolicy returns the propagation policy, Foreground or Orphan, that must be completed before a
+// terminating object can be removed. It returns "" if there is none.
 func pendingPolicy(m *changes.Meta) metav1.DeletionPropagation {
 	switch {
 	case !m.Deleting:

@@ -10,23 +10,22 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// graph contains the owner references of all objects, by the UIDs of the owners. It stores only
-// objects that have owners or dependents, and no copies of objects: other data is read from
-// storage.
+// graph contains the owner references of all objects, keyed by the UIDs of the owners. It stores only objects
+// that have owners or dependents, and does not copy objects: all other data is read from storage.
 //
-// An edge is one string in a tree: the owner's UID, whether the dependent blocks the deletion of the owner,
-// and the dependent's path and name. All dependents of an owner are therefore adjacent, and blocking
-// dependents are first.
+// An edge is a string in a B-tree. It consists of the owner's UID, a byte that specifies whether the dependent
+// blocks the deletion of the owner, and the dependent's path and name. All dependents of an owner are therefore
+// adjacent, and blocking dependents come first.
 //
 // The methods are safe for concurrent use.
 type graph struct {
 	mu struct {
 		sync.RWMutex
 		edges *btree.BTreeG[string]
-		// complete is false until all objects were added after a reset.
+		// complete is false from a reset until all objects have been added.
 		complete bool
-		// terminating are the owners with foreground deletion or orphaning in progress, by UID and
-		// by name.
+		// terminating contains the owners whose foreground or orphan deletion is in progress, by UID.
+		// terminatingNames is the inverse map.
 		terminating      map[uid]object
 		terminatingNames map[object]uid
 		paths            []string
@@ -34,11 +33,11 @@ type graph struct {
 	}
 }
 
-// uid is a UID in binary form, or the hash of a UID with another format.
+// uid is a UID in binary form, or the hash of a UID that is not a UUID.
 type uid [16]byte
 
-// object identifies a stored object: path is the number of its storage path, name has the form
-// namespace/name.
+// object identifies a stored object. path is the number that the graph assigned to its storage path. name has
+// the form namespace/name.
 type object struct {
 	path uint32
 	name string
@@ -61,14 +60,15 @@ func (g *graph) reset() {
 	}
 }
 
-// setComplete records that all objects were added after the last reset.
+// setComplete records that all objects have been added since the last reset.
 func (g *graph) setComplete() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mu.complete = true
 }
 
-// objectAt returns the object with a path, namespace and name. It assigns a number to a new path.
+// objectAt returns the object with the given path, namespace and name. It assigns a number to the path if the
+// path is new.
 func (g *graph) objectAt(path, namespace, name string) object {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,7 +90,7 @@ func (g *graph) location(o object) (path, namespace, name string) {
 	return g.mu.paths[o.path], namespace, name
 }
 
-// parseUID converts a UID. Clients can write any text, so a text that is not a UUID is hashed.
+// parseUID converts a UID to binary form. Clients can write any text, so it hashes text that is not a UUID.
 func parseUID(text string) (u uid) {
 	if len(text) == 36 && text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-' {
 		plain := text[:8] + text[9:13] + text[14:18] + text[19:23] + text[24:]
@@ -103,7 +103,7 @@ func parseUID(text string) (u uid) {
 	return u
 }
 
-// Bytes of an edge after the uid.
+// The values of the byte that follows the owner's UID in an edge.
 const (
 	edgeBlocking    = 0
 	edgeNonBlocking = 1
@@ -153,8 +153,8 @@ func (g *graph) dependents(owner uid) (found []object, complete bool) {
 	return found, g.mu.complete
 }
 
-// hasDependents reports whether an owner has dependents, and whether any of them blocks its
-// deletion. Both results are true while the graph is not complete.
+// hasDependents reports whether an owner has dependents, and whether any of them blocks the deletion of the
+// owner. Both results are true while the graph is not complete.
 func (g *graph) hasDependents(owner uid) (any, blocking bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -170,7 +170,7 @@ func (g *graph) hasDependents(owner uid) (any, blocking bool) {
 	return any, blocking
 }
 
-// setTerminating records whether an owner waits for its dependents.
+// setTerminating records whether the deletion of an owner waits for its dependents.
 func (g *graph) setTerminating(owner uid, o object, terminating bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -182,7 +182,7 @@ func (g *graph) setTerminating(owner uid, o object, terminating bool) {
 	delete(g.mu.terminatingNames, o)
 }
 
-// terminatingOwner returns the owner with a UID, if it waits for its dependents.
+// terminatingOwner returns the owner with the given UID if its deletion waits for its dependents.
 func (g *graph) terminatingOwner(owner uid) (object, bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -190,7 +190,7 @@ func (g *graph) terminatingOwner(owner uid) (object, bool) {
 	return o, ok
 }
 
-// isTerminating reports whether an object waits for its dependents.
+// isTerminating reports whether the deletion of an object waits for its dependents.
 func (g *graph) isTerminating(o object) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

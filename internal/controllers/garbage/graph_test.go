@@ -22,7 +22,7 @@ func TestGraph(t *testing.T) {
 		t.Errorf("dependents %v", got)
 	}
 	if any, blocking := g.hasDependents(parseUID("none")); !any || !blocking {
-		t.Error("an incomplete graph excludes dependents")
+		t.Error("an incomplete graph reported that there are no dependents")
 	}
 	g.setComplete()
 	for _, tt := range []struct {
@@ -30,7 +30,7 @@ func TestGraph(t *testing.T) {
 		any, blocking bool
 	}{{a, true, true}, {b, true, false}, {parseUID("none"), false, false}} {
 		if any, blocking := g.hasDependents(tt.owner); any != tt.any || blocking != tt.blocking {
-			t.Errorf("%x has %t %t", tt.owner, any, blocking)
+			t.Errorf("%x: has dependents %t, blocking %t", tt.owner, any, blocking)
 		}
 	}
 	g.remove(a, true, other)
@@ -53,7 +53,7 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// BenchmarkGraph measures the memory of a dependent: a pod of a ReplicaSet with three pods.
+// BenchmarkGraph measures the memory per dependent, for the pods of ReplicaSets with three pods each.
 func BenchmarkGraph(b *testing.B) {
 	const n = 300_000
 	for b.Loop() {

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// oneObject is a store with one object.
+// oneObject is a store that returns the same object for every key.
 type oneObject struct {
 	kv.Backend
 	value string
@@ -24,8 +24,8 @@ func (s oneObject) Get(_ context.Context, key string, _ kv.Revision) (*kv.Entry,
 	return &kv.Entry{Key: key, Value: []byte(s.value), Modified: 1}, 1, nil
 }
 
-// TestIncompleteGraph checks that the deletion of an owner is not completed while the graph may lack dependents,
-// as after a failure of the change feed.
+// TestIncompleteGraph checks that the deletion of an owner is not completed while the graph may lack
+// dependents, which is the case after the change feed has failed.
 func TestIncompleteGraph(t *testing.T) {
 	t.Parallel()
 	for _, finalizer := range []string{metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents} {

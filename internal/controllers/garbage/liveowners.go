@@ -7,18 +7,17 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/changes"
 )
 
-// maxLiveOwners is the maximum number of owners in a liveOwners cache, which is cleared when it is
-// full.
+// maxLiveOwners is the maximum number of owners in a liveOwners cache. The cache is cleared when it is full.
 const maxLiveOwners = 512
 
-// liveOwners caches existing owners that are not waiting for dependents, so that their later dependents, such
-// as the pods of a ReplicaSet, need no lookup. An owner is removed when the feed reports the start of its
-// deletion. At that time, the graph contains all dependents for which the cached owner was used. The cache is
-// safe for concurrent use.
+// liveOwners caches owners that exist and whose deletion does not wait for dependents, so that later dependents
+// of such an owner, such as the pods of a ReplicaSet, need no lookup. An owner is removed when the feed reports
+// the start of its deletion. At that time, the graph contains all dependents for which the cached owner was
+// used. The cache is safe for concurrent use.
 type liveOwners struct {
 	mu     sync.RWMutex
 	owners map[uid]liveOwner
-	// generation counts removals. A lookup that started before a removal may be outdated.
+	// generation counts removals. The result of a lookup that started before a removal may be outdated.
 	generation uint64
 }
 
@@ -41,16 +40,16 @@ func (l *liveOwners) containsAll(owners []changes.Owner, namespace string) bool 
 	return true
 }
 
-// currentGeneration returns the generation to pass to add. It must be called before the owner is
-// looked up.
+// currentGeneration returns the generation to pass to add. The caller must call it before it looks up the
+// owner.
 func (l *liveOwners) currentGeneration() uint64 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.generation
 }
 
-// add caches an owner that was looked up after generation since was returned. It does nothing if an
-// owner was removed in the meantime.
+// add caches an owner. since is the result of currentGeneration before the owner was looked up. add does
+// nothing if any owner has been removed since then.
 func (l *liveOwners) add(o changes.Owner, namespace string, since uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// maxAncestors is the maximum number of ancestors that the search for a cycle visits.
+// maxAncestors is the maximum number of ancestors that isInCycle visits.
 const maxAncestors = 100
 
-// finishForeground completes the foreground deletion of an owner when no dependent blocks it. The
+// finishForeground completes the foreground deletion of an owner if no dependent blocks it. Otherwise, the
 // deletion of each blocking dependent enqueues the owner again.
 func (w *worker) finishForeground(ctx context.Context, p *storedObject) error {
 	if _, blocked := w.graph.hasDependents(parseUID(p.meta.UID)); !blocked {
@@ -25,8 +25,8 @@ func (w *worker) finishForeground(ctx context.Context, p *storedObject) error {
 	return w.clearBlockOwnerDeletion(ctx, p)
 }
 
-// isInCycle reports whether a terminating owner is its own ancestor. Such objects must not block each other;
-// otherwise, none of them would ever be deleted.
+// isInCycle reports whether a terminating owner is its own ancestor. The objects in a cycle must not block each
+// other; otherwise, none of them would ever be deleted.
 func (w *worker) isInCycle(ctx context.Context, p *storedObject) (bool, error) {
 	seen, next := map[string]bool{}, p.meta.Owners
 	for len(next) > 0 && len(seen) < maxAncestors {
@@ -54,9 +54,9 @@ func (w *worker) isInCycle(ctx context.Context, p *storedObject) (bool, error) {
 	return false, nil
 }
 
-// orphan removes an owner from the owner references of its dependents, and then completes its
-// deletion. It does nothing while the graph is not complete, because the dependents that the graph lacks
-// would be deleted after the owner; Synced then enqueues the owner again.
+// orphan removes an owner from the owner references of its dependents, and then completes the deletion of the
+// owner. It does nothing while the graph is incomplete, because dependents that are missing from the graph
+// would be deleted after the owner. Synced then enqueues the owner again.
 func (w *worker) orphan(ctx context.Context, p *storedObject) error {
 	dependents, complete := w.graph.dependents(parseUID(p.meta.UID))
 	if !complete {

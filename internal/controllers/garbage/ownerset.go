@@ -5,8 +5,8 @@ import "sync"
 // maxCachedOwners is the maximum number of owners in an ownerSet.
 const maxCachedOwners = 512
 
-// ownerSet is a set of owners of limited size, which is cleared when it is full. It is safe for
-// concurrent use.
+// ownerSet is a set of owners with a limited size. It is cleared when it is full. It is safe for concurrent
+// use.
 type ownerSet[K comparable] struct {
 	mu     sync.RWMutex
 	owners map[K]bool
