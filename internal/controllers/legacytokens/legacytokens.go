@@ -1,6 +1,6 @@
 // Package legacytokens invalidates and later deletes unused service account tokens in Secrets, like
-// kube-controller-manager's legacy-serviceaccount-token-cleaner-controller. It processes only
-// tokens that were generated for their service account.
+// kube-controller-manager's legacy-serviceaccount-token-cleaner-controller. It processes only tokens that a
+// controller generated, not tokens that users created.
 package legacytokens
 
 import (
@@ -27,17 +27,17 @@ import (
 )
 
 const (
-	// Name is the name of the controller, account the name of its service account.
+	// Name is the name of the controller. account is the name of its service account.
 	Name    = "legacy-serviceaccount-token-cleaner-controller"
 	account = "legacy-service-account-token-cleaner"
 	// interval is the time between two passes over all tokens.
 	interval = 24 * time.Hour
 
-	// trackingName is the ConfigMap in kube-system with the date since which token uses are
-	// recorded.
+	// trackingName is the name of the ConfigMap in kube-system that contains the date since which the use of
+	// tokens is recorded.
 	trackingName = "kube-apiserver-legacy-service-account-token-tracking"
 	sinceKey     = "since"
-	// Labels of token Secrets; the values are dates. Authentication writes lastUsedLabel.
+	// The labels of token Secrets. Their values are dates. Authentication writes lastUsedLabel.
 	lastUsedLabel     = "kubernetes.io/legacy-token-last-used"
 	invalidSinceLabel = "kubernetes.io/legacy-token-invalid-since"
 )
@@ -46,10 +46,10 @@ const (
 type Config struct {
 	// Secrets, Accounts, Pods and ConfigMaps read stored objects without a watch cache.
 	Secrets, Accounts, Pods, ConfigMaps storage.Interface
-	// Period is the time without use after which a token is invalidated, and after which an invalid
-	// token is deleted.
+	// Period is the time after which an unused token is invalidated, and after which an invalid token is
+	// deleted.
 	Period time.Duration
-	// Access reads and writes objects. The controller replaces its user by its service account.
+	// Access reads and writes objects. The controller replaces the user of Access with its own service account.
 	Access *loopback.Access
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
@@ -109,7 +109,7 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync processes all tokens and schedules the next pass. It does nothing until uses have been
+// sync processes all tokens and schedules the next pass. It does nothing until the use of tokens has been
 // recorded for Period.
 func (c *Cleaner) sync(ctx context.Context, now time.Time) error {
 	since, err := c.trackedSince(ctx)
@@ -139,8 +139,8 @@ func (c *Cleaner) sync(ctx context.Context, now time.Time) error {
 	return work.RequeueAt(now.Add(interval))
 }
 
-// trackedSince returns the first midnight after which all token uses were recorded, or the zero
-// time if tracking has not started.
+// trackedSince returns the first midnight since which the use of all tokens has been recorded, or the zero time
+// if recording has not started.
 func (c *Cleaner) trackedSince(ctx context.Context) (time.Time, error) {
 	tracking, err := storage.FindAs[*corev1.ConfigMap](ctx, c.config.ConfigMaps, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: trackingName})
 	if err != nil || tracking == nil {
@@ -156,8 +156,8 @@ func (c *Cleaner) trackedSince(ctx context.Context) (time.Time, error) {
 // pass is one pass over all tokens.
 type pass struct {
 	*Cleaner
-	// cutoff is now minus Period. Tokens that were created, last used or invalidated before it are
-	// unused.
+	// cutoff is now minus Period. Tokens that were created and last used before cutoff are unused. Invalid
+	// tokens are deleted if they were invalidated before cutoff.
 	now, cutoff time.Time
 	podSecrets  map[string]map[string]bool // by namespace; the names of Secrets that pods use
 }
@@ -183,8 +183,8 @@ func (p *pass) process(ctx context.Context, secret *corev1.Secret) error {
 	return p.secrets.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}})
 }
 
-// isUnused reports whether a token was created and last used before cutoff. A token with an invalid
-// date of last use counts as used.
+// isUnused reports whether a token was created and last used before cutoff. A token whose date of last use is
+// invalid counts as used.
 func (p *pass) isUnused(secret *corev1.Secret) bool {
 	if !secret.CreationTimestamp.Time.Before(p.cutoff) {
 		return false
@@ -213,8 +213,8 @@ func (p *pass) mustKeep(ctx context.Context, secret *corev1.Secret) (bool, error
 	return used[secret.Name], nil
 }
 
-// isGenerated reports whether the service account of a token lists it in its secrets field, as for
-// generated tokens.
+// isGenerated reports whether the service account of a token lists the token's Secret in its secrets field. The
+// service account lists only generated tokens.
 func (p *pass) isGenerated(ctx context.Context, secret *corev1.Secret) (bool, error) {
 	name := secret.Annotations[corev1.ServiceAccountNameKey]
 	if name == "" {
@@ -249,16 +249,16 @@ func (p *pass) secretsOfPods(ctx context.Context, namespace string) (map[string]
 	return used, nil
 }
 
-// errReplaced is returned if the Secret was replaced by another Secret with the same name.
-var errReplaced = errors.New("it is another secret")
+// errReplaced is returned if another Secret with the same name has replaced the Secret.
+var errReplaced = errors.New("another Secret has the same name")
 
-// markInvalid sets the label that invalidates a token, unless the token was used since it was read.
+// markInvalid sets the label that invalidates a token, unless the token has been used since it was read.
 func (p *pass) markInvalid(ctx context.Context, name types.NamespacedName, uid types.UID) error {
 	_, err := p.secrets.Update(ctx, name, func(current *corev1.Secret) error {
 		if current.UID != uid {
 			return errReplaced
 		}
-		if p.isUnused(current) { // not used since it was read
+		if p.isUnused(current) { // it has not been used since it was read
 			metav1.SetMetaDataLabel(&current.ObjectMeta, invalidSinceLabel, p.now.Format(time.DateOnly))
 		}
 		return nil
