@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// updateConditions writes the result to the conditions of a namespace, if they differ.
+// updateConditions writes the result of an attempt to delete the content to the conditions of the namespace.
 func (c *Controller) updateConditions(ctx context.Context, ns *corev1.Namespace, found *deletionResult) error {
 	_, err := c.namespaces.Subresource("status").Update(ctx, types.NamespacedName{Name: ns.Name}, func(current *corev1.Namespace) error {
 		if !isSameDeletion(current, ns) {
@@ -28,7 +28,7 @@ func (c *Controller) updateConditions(ctx context.Context, ns *corev1.Namespace,
 	return err
 }
 
-// setCondition sets a condition. It keeps the transition time if the status is unchanged.
+// setCondition sets a condition. It keeps the transition time if the status of the condition is unchanged.
 func setCondition(status *corev1.NamespaceStatus, desired corev1.NamespaceCondition) {
 	i := slices.IndexFunc(status.Conditions, func(c corev1.NamespaceCondition) bool { return c.Type == desired.Type })
 	if i < 0 {
@@ -41,7 +41,8 @@ func setCondition(status *corev1.NamespaceStatus, desired corev1.NamespaceCondit
 	status.Conditions[i] = desired
 }
 
-// conditions returns the conditions with the messages and the order of kube-controller-manager.
+// conditions returns the conditions for the result. Their messages and order are the same as in
+// kube-controller-manager.
 func (f *deletionResult) conditions(now metav1.Time) []corev1.NamespaceCondition {
 	condition := func(kind corev1.NamespaceConditionType, bad bool, badReason, badMessage, reason, message string) corev1.NamespaceCondition {
 		c := corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: now, Reason: reason, Message: message}
@@ -73,7 +74,7 @@ func (f *deletionResult) messages() []string {
 	return messages
 }
 
-// formatCounts formats each name and number, sorted by name.
+// formatCounts formats each name with its number, and joins the results, sorted by name.
 func formatCounts(numbers map[string]int, format string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(numbers)) {

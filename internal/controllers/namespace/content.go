@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// pageSize is the number of objects per read. maxConcurrentDeletes is the number of concurrent
-	// deletions of a page; concurrent writes share fsyncs.
+	// pageSize is the number of objects per read. maxConcurrentDeletes is the number of objects in a page that
+	// are deleted concurrently; concurrent writes share fsyncs.
 	pageSize             = 512
 	maxConcurrentDeletes = 128
-	// maxConcurrentResources is the number of resources that are emptied concurrently. It saves time
-	// in namespaces with few objects of many resources.
+	// maxConcurrentResources is the number of resources whose objects are deleted concurrently. This saves time
+	// in namespaces that contain few objects of each of many resources.
 	maxConcurrentResources = 4
-	// maxErrors is the maximum number of reported errors of a resource.
+	// maxErrors is the maximum number of errors that are reported for each resource.
 	maxErrors = 3
 )
 
@@ -62,8 +62,8 @@ func (f *deletionResult) addFailure(resource string, errs *int, err error) {
 	}
 }
 
-// deleteContent deletes the content of a namespace. While there are pods, it deletes no other
-// objects, because pods may need them for an orderly termination (KEP-5080).
+// deleteContent deletes the content of a namespace. While the namespace contains pods, no other objects are
+// deleted, because the pods may need them to terminate properly (KEP-5080).
 func (c *Controller) deleteContent(ctx context.Context, namespace string) *deletionResult {
 	found := &deletionResult{remaining: map[string]int{}, finalizers: map[string]int{}}
 	resources := c.config.Resources()
@@ -92,7 +92,7 @@ func (c *Controller) deleteContent(ctx context.Context, namespace string) *delet
 	return found
 }
 
-// deleteResource deletes the objects of a resource and adds the remaining objects to found.
+// deleteResource deletes the objects of a resource in the namespace. It adds the objects that remain to found.
 func (c *Controller) deleteResource(ctx context.Context, r changes.Resource, namespace string, found *deletionResult) {
 	e := &resourceDeletion{result: found, resource: r.Name + "." + r.GroupVersion.Group, namespace: namespace, prefix: r.Key(c.config.Prefix, namespace, "")}
 	e.decrypt = func(entry *kv.Entry) []byte { return c.config.Decrypt.Value(ctx, entry.Key, entry.Value) }
@@ -145,8 +145,8 @@ func (e *resourceDeletion) deleteEntries(entries []kv.Entry) {
 	_ = group.Wait()
 }
 
-// deleteEntry deletes an object, unless its deletion is already pending. deleted reports whether the
-// object no longer exists; finalizers are its finalizers.
+// deleteEntry deletes an object, unless it is already being deleted. deleted reports whether the object no
+// longer exists. finalizers are the finalizers of an object that remains.
 func (e *resourceDeletion) deleteEntry(entry *kv.Entry) (deleted bool, finalizers []string, err error) {
 	meta, err := changes.ParseMeta(e.decrypt(entry))
 	if err != nil {
@@ -162,8 +162,8 @@ func (e *resourceDeletion) deleteEntry(entry *kv.Entry) (deleted bool, finalizer
 	return deleted, meta.Finalizers, err
 }
 
-// newDeleter returns a function that deletes single objects of a resource as part of one collection
-// deletion. It is safe for concurrent use.
+// newDeleter returns a function that deletes individual objects of a resource as part of one collection
+// deletion. The function is safe for concurrent use.
 func (c *Controller) newDeleter(ctx context.Context, r changes.Resource, namespace string) (func(types.NamespacedName) (bool, error), error) {
 	background := metav1.DeletePropagationBackground
 	return loopback.For[codec.Object](c.access, r.GVR()).NewDeleter(ctx, namespace, metav1.DeleteOptions{PropagationPolicy: &background})

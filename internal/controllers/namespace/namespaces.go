@@ -1,6 +1,6 @@
-// Package namespace deletes the content of terminating namespaces and then finalizes them, like
-// kube-controller-manager's namespace-controller. It deletes pods first and then all other objects,
-// by key ranges. Conditions of the namespace report the remaining content.
+// Package namespace deletes the content of terminating namespaces and then finalizes the namespaces, like
+// kube-controller-manager's namespace-controller. It deletes pods first, and then all other objects. It finds
+// the objects by reading ranges of keys. The conditions of the namespace report the content that remains.
 package namespace
 
 import (
@@ -29,10 +29,12 @@ const (
 	account = "namespace-controller"
 	// workers is the number of namespaces that are processed concurrently.
 	workers = 8
-	// recheckDelay is the delay between a deletion in a terminating namespace and the next check.
-	// Objects are deleted in groups, so one check can follow several deletions.
+	// recheckDelay is the delay between the deletion of an object in a terminating namespace and the next check
+	// of the namespace. Several objects are often deleted in quick succession, and one check then covers all of
+	// them.
 	recheckDelay = 20 * time.Millisecond
-	// remotePeriod is the interval of checks of aggregated servers, which do not report deletions.
+	// remotePeriod is the interval between checks of aggregated servers. They do not report deletions to this
+	// server.
 	remotePeriod = 5 * time.Second
 )
 
@@ -41,14 +43,14 @@ type Config struct {
 	Decrypt changes.Decrypt
 	// Prefix is the prefix of all keys, such as "/registry".
 	Prefix string
-	// Resources returns the namespaced resources with stored objects.
+	// Resources returns the namespaced resources whose objects are stored.
 	Resources func() []changes.Resource
-	// DeleteRemote deletes the objects of aggregated servers in a namespace, with the permissions
-	// of user.
+	// DeleteRemote deletes the objects that aggregated servers store in a namespace, with the permissions of
+	// user.
 	DeleteRemote func(ctx context.Context, user *request.User, namespace string) controllers.RemoteContent
-	// Access reads and writes objects. The controller replaces its user by its service account.
+	// Access reads and writes objects. The controller replaces the user of Access with its own service account.
 	Access *loopback.Access
-	// Grace is the delay between the deletion of a namespace and its first check.
+	// Grace is the delay between the deletion of a namespace and the first attempt to delete its content.
 	Grace  time.Duration
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
@@ -87,7 +89,7 @@ func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	return &subscriber{queue: queue, grace: c.config.Grace}, queue.Close
 }
 
-// subscriber enqueues terminating namespaces, and enqueues them again when an object in them is deleted.
+// subscriber enqueues a namespace when it is terminating, and again when an object in it is deleted.
 type subscriber struct {
 	queue       *work.Queue[string]
 	grace       time.Duration
@@ -129,12 +131,12 @@ func (s *subscriber) namespaceChanged(c *changes.Change) {
 	}
 }
 
-// errReplaced is returned if the namespace was replaced, or if a cache lacks its deletion. The
-// queue retries the key.
+// errReplaced is returned if another namespace with the same name has replaced the namespace, or if a cache
+// does not show its deletion yet. The queue retries the key.
 var errReplaced = errors.New("the namespace was replaced")
 
-// sync deletes the content of a terminating namespace, reports the remaining content, and completes
-// the deletion of an empty namespace.
+// sync deletes the content of a terminating namespace, and reports the content that remains. If nothing
+// remains, it finalizes the namespace.
 func (c *Controller) sync(ctx context.Context, name string) error {
 	ns, err := c.namespaces.Get(ctx, types.NamespacedName{Name: name})
 	switch {
@@ -164,7 +166,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	return ignoreNotFound(c.finalize(ctx, ns))
 }
 
-// finalize removes the namespace's finalizer, which completes its deletion.
+// finalize removes the finalizer of the namespace, which completes the deletion.
 func (c *Controller) finalize(ctx context.Context, ns *corev1.Namespace) error {
 	_, err := c.namespaces.Subresource("finalize").Update(ctx, types.NamespacedName{Name: ns.Name}, func(current *corev1.Namespace) error {
 		if !isSameDeletion(current, ns) {
