@@ -1,9 +1,9 @@
-// Package resourcequotas computes the usage of quotas, like kube-controller-manager's
-// resourcequota-controller: for new quotas, after changes of limits, after writes without a charge,
-// and periodically. All writes of this server are charged in their own transaction (package quota),
-// so there is little work.
+// Package resourcequotas computes the usage of quotas, like kube-controller-manager's resourcequota-controller.
+// It computes the usage of a quota when the quota is created, when its limits change, after writes without a
+// charge, and periodically. All writes of this server are charged in their own transaction (package quota), so
+// there is little to compute.
 //
-// The computed usage is exact. It is computed after reading the quota, and written only if the
+// The computed usage is exact, because it is computed after the quota was read, and is written only if the
 // quota has not changed since. Every write of a counted object changes the quota.
 package resourcequotas
 
@@ -31,15 +31,15 @@ import (
 )
 
 const (
-	// Name is the name of the controller, account the name of its service account.
+	// Name is the name of the controller. account is the name of its service account.
 	Name    = "resourcequota-controller"
 	account = "resourcequota-controller"
 	workers = 5
-	// resyncPeriod is the interval at which all usage is computed again, as in
+	// resyncPeriod is the interval at which the usage of each quota is computed again, as in
 	// kube-controller-manager.
 	resyncPeriod = 5 * time.Minute
-	// chargeDelay is the maximum delay between the events of an object and of its charged quota.
-	// Both are written in one transaction and delivered one after the other.
+	// chargeDelay is the maximum delay between the feed's reports of an object and of the quota that is charged
+	// for it. Both are written in one transaction and reported one after the other.
 	chargeDelay = 20 * time.Millisecond
 )
 
@@ -49,9 +49,9 @@ type Config struct {
 	Ledger *quota.Ledger
 	// List lists the current objects of a resource.
 	List quota.ListFunc
-	// FindResource returns the resource with a storage path, or false if there is none.
+	// FindResource returns the resource with the given storage path, or false if there is none.
 	FindResource func(path string) (changes.Resource, bool)
-	// Access reads and writes objects. The controller replaces its user by its service account.
+	// Access reads and writes objects. The controller replaces the user of Access with its own service account.
 	Access *loopback.Access
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
@@ -90,7 +90,7 @@ func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 // subscriber enqueues new and changed quotas, and the quotas of namespaces with uncharged writes.
 type subscriber struct {
 	*Controller
-	ctx   context.Context // of Start
+	ctx   context.Context // the context of Start
 	queue *work.Queue[types.NamespacedName]
 
 	mu        sync.Mutex
@@ -128,9 +128,9 @@ func (s *subscriber) Changed(c *changes.Change) {
 	s.recountLater(c.Namespace, chargeRevision(c))
 }
 
-// chargeRevision returns the revision at which quotas are charged for a change. An object in a
-// separate store is charged before its write, at a revision of the main store. The result for it
-// matches no revision, so the change is treated as uncharged.
+// chargeRevision returns the revision at which quotas are charged for a change. An object in a separate store
+// is charged before it is written, at an unknown revision of the main store. For such an object, the result
+// matches no revision, so that the change is treated as uncharged.
 func chargeRevision(c *changes.Change) int64 {
 	if c.SeparateStore {
 		return math.MaxInt64
@@ -138,13 +138,13 @@ func chargeRevision(c *changes.Change) int64 {
 	return c.Revision
 }
 
-// recountLater enqueues the quotas of a namespace after chargeDelay, unless a quota is charged at
-// the revision in the meantime.
+// recountLater enqueues the quotas of a namespace after chargeDelay, unless a quota is charged at the given
+// revision in the meantime.
 func (s *subscriber) recountLater(namespace string, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, already := s.uncharged[namespace]
-	if last == 0 { // keep an earlier revision that was not charged
+	if last == 0 { // otherwise, an earlier revision is still uncharged; keep it
 		s.uncharged[namespace] = revision
 	}
 	if !already {
@@ -152,7 +152,8 @@ func (s *subscriber) recountLater(namespace string, revision int64) {
 	}
 }
 
-// recountUncharged enqueues the quotas of a namespace if its write is still uncharged.
+// recountUncharged enqueues the quotas of a namespace if the write recorded in s.uncharged has not been
+// charged.
 func (s *subscriber) recountUncharged(namespace string) {
 	s.mu.Lock()
 	revision, uncharged := s.uncharged[namespace]
@@ -173,7 +174,7 @@ func (s *subscriber) isSynced() bool {
 	return s.synced
 }
 
-// quotaChanged enqueues a quota at startup, and when its limits differ from its status.
+// quotaChanged enqueues a quota at startup, and later whenever its status is not up to date.
 func (s *subscriber) quotaChanged(c *changes.Change) {
 	s.mu.Lock()
 	s.charged[c.Namespace] = max(s.charged[c.Namespace], c.Revision)
@@ -191,7 +192,7 @@ func (s *subscriber) quotaChanged(c *changes.Change) {
 	s.queue.Add(types.NamespacedName{Namespace: c.Namespace, Name: c.Name})
 }
 
-// isUpToDate reports whether the usage in a changed quota is current.
+// isUpToDate reports whether the status of a changed quota is up to date.
 func (s *subscriber) isUpToDate(c *changes.Change) bool {
 	if q := s.config.Ledger.QuotaAt(types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, c.Revision); q != nil {
 		return IsUpToDate(q)
@@ -208,8 +209,8 @@ func (s *subscriber) isUpToDate(c *changes.Change) bool {
 	return ok && IsUpToDate(q)
 }
 
-// IsUpToDate reports whether the status of a quota contains the usage of all resources in its spec,
-// for the current limits.
+// IsUpToDate reports whether the status of a quota contains the current limits and the usage of each resource
+// that they limit.
 func IsUpToDate(q *corev1.ResourceQuota) bool {
 	for name := range q.Spec.Hard {
 		if _, ok := q.Status.Used[name]; !ok {
@@ -219,8 +220,8 @@ func IsUpToDate(q *corev1.ResourceQuota) bool {
 	return equalQuantities(q.Spec.Hard, q.Status.Hard)
 }
 
-// decode decodes a stored object. It returns nil for nil, and an empty object if quotas do not
-// depend on the contents.
+// decode decodes a stored object. It returns nil if value is nil. If quotas do not depend on the contents of
+// the resource's objects, it returns an empty object.
 func (s *subscriber) decode(resource changes.Resource, value []byte, revision int64) (codec.Object, error) {
 	switch {
 	case value == nil:
@@ -231,8 +232,8 @@ func (s *subscriber) decode(resource changes.Resource, value []byte, revision in
 	return resource.Kind.DecodeStored(value, revision)
 }
 
-// seemsUncharged reports whether a change has not been charged yet, although quotas count it. The
-// charge may be reported later.
+// seemsUncharged reports whether quotas count a change but the feed has not reported the charge. The feed may
+// report the charge later.
 func (s *subscriber) seemsUncharged(resource changes.Resource, c *changes.Change) bool {
 	if s.isCharged(c.Namespace, chargeRevision(c)) {
 		return false
@@ -267,7 +268,7 @@ func (s *subscriber) sync(ctx context.Context, name types.NamespacedName) error 
 }
 
 // Recount computes the usage of a quota and stores it. If the quota changes during each of maxAttempts
-// attempts, it locks the namespace, so that writes of counted objects in this server wait. It returns a
+// attempts, Recount locks the namespace, so that writes of counted objects in this server wait. It returns a
 // NotFound error if the quota does not exist.
 func (c *Controller) Recount(ctx context.Context, name types.NamespacedName) error {
 	err := c.recount(ctx, name, maxAttempts)
@@ -282,14 +283,14 @@ func (c *Controller) Recount(ctx context.Context, name types.NamespacedName) err
 	return c.recount(ctx, name, math.MaxInt)
 }
 
-// maxAttempts is the number of attempts without the lock. The lock is a last resort, because the
-// write may call webhooks.
+// maxAttempts is the number of attempts without the lock. The lock is a last resort, because the write of the
+// quota may call webhooks.
 const maxAttempts = 3
 
 var errQuotaChanged = errors.New("the quota keeps changing during the calculation")
 
-// recount computes and writes the usage, at most times times. It returns errQuotaChanged if the
-// quota changed during each attempt.
+// recount computes and writes the usage of a quota. It returns errQuotaChanged if the quota changed during each
+// of times attempts.
 func (c *Controller) recount(ctx context.Context, name types.NamespacedName, times int) error {
 	_, err := c.statuses.Update(ctx, name, func(q *corev1.ResourceQuota) error {
 		if times--; times < 0 {
@@ -308,7 +309,7 @@ func (c *Controller) recount(ctx context.Context, name types.NamespacedName, tim
 	return err
 }
 
-// equalQuantities reports whether two lists have equal quantities, regardless of their format.
+// equalQuantities reports whether two lists contain equal quantities. The formats of the quantities may differ.
 func equalQuantities(a, b corev1.ResourceList) bool {
 	return maps.EqualFunc(a, b, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })
 }
