@@ -1,6 +1,5 @@
-// Package rootca publishes the CA certificates of this server in a ConfigMap of each namespace, for
-// the pods of the namespace, like kube-controller-manager's
-// root-ca-certificate-publisher-controller.
+// Package rootca publishes the CA certificates of this server in a ConfigMap in each namespace, for the pods in
+// the namespace. It implements kube-controller-manager's root-ca-certificate-publisher-controller.
 package rootca
 
 import (
@@ -28,7 +27,7 @@ const (
 	Name = "root-ca-certificate-publisher-controller"
 	// account is the name of its service account.
 	account = "root-ca-cert-publisher"
-	// configMapName is the name of the created ConfigMaps.
+	// configMapName is the name of the ConfigMap in each namespace.
 	configMapName = "kube-root-ca.crt"
 
 	descriptionKey = "kubernetes.io/description"
@@ -40,9 +39,9 @@ const (
 type Config struct {
 	// Bundle returns the certificates to publish, as PEM.
 	Bundle func() []byte
-	// Storage reads ConfigMaps without a watch cache, because only single ConfigMaps are read.
+	// Storage reads ConfigMaps. It has no watch cache, because only individual ConfigMaps are read.
 	Storage storage.Interface
-	// Access reads and writes objects. The controller replaces its user by its service account.
+	// Access reads and writes objects. The controller replaces the user of Access with its own service account.
 	Access *loopback.Access
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
@@ -60,8 +59,8 @@ type Controller struct {
 	configMaps   *loopback.Client[*corev1.ConfigMap]
 }
 
-// Registration returns the registration of the controller. The controller is disabled without a
-// serving CA.
+// Registration returns the registration of the controller. The controller is disabled if there is no serving
+// CA.
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		if d.Keys.ServingCA == nil {
