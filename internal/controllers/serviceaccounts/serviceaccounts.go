@@ -1,5 +1,5 @@
-// Package serviceaccounts creates the default service account of each namespace, as
-// kube-controller-manager's serviceaccount-controller does.
+// Package serviceaccounts creates the default service account of each namespace, like kube-controller-manager's
+// serviceaccount-controller.
 package serviceaccounts
 
 import (
@@ -26,15 +26,15 @@ const (
 	Name = "serviceaccount-controller"
 	// account is the name of its service account.
 	account = "service-account-controller"
-	// defaultName is the name of the created service accounts.
+	// defaultName is the name of the service account in each namespace.
 	defaultName = "default"
 )
 
 // Config configures a Controller. All fields except QueueMetrics are required.
 type Config struct {
-	// Storage reads ServiceAccounts without a watch cache, because only single accounts are read.
+	// Storage reads ServiceAccounts. It has no watch cache, because only individual service accounts are read.
 	Storage storage.Interface
-	// Access reads and writes objects. The controller replaces its user by its service account.
+	// Access reads and writes objects. The controller replaces the user of Access with its own service account.
 	Access *loopback.Access
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
@@ -92,8 +92,8 @@ func (c *Controller) reconcile(ctx context.Context, namespace string) error {
 	return c.Ensure(ctx, namespace)
 }
 
-// Ensure creates the default service account of a namespace. It returns nil if the account exists,
-// or if the namespace is missing or terminating. Other errors of the creation are returned.
+// Ensure creates the default service account of a namespace. It also returns nil if the account exists, or if
+// the namespace is missing or terminating. It returns all other errors.
 func (c *Controller) Ensure(ctx context.Context, namespace string) error {
 	_, err := c.accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: defaultName}})
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
