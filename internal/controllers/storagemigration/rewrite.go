@@ -21,16 +21,16 @@ import (
 const (
 	// pageSize is the number of keys per read.
 	pageSize = 128
-	// maxConcurrentWrites is the number of objects that are written concurrently, so that they
-	// share fsyncs.
+	// maxConcurrentWrites is the number of objects that are written concurrently. Concurrent writes share
+	// fsyncs.
 	maxConcurrentWrites = 32
 )
 
-// errBackend marks errors of reading the store, which are temporary.
+// errBackend marks errors of reading the store. Migrations are retried after such errors.
 var errBackend = errors.New("read the store")
 
-// migrate rewrites all objects of a resource. For a custom resource it then removes all other
-// versions from status.storedVersions.
+// migrate rewrites all objects of a resource. For a custom resource, it then removes all versions except the
+// storage version from status.storedVersions.
 func (m *Migrator) migrate(ctx context.Context, resource changes.Resource) error {
 	if !resource.Custom {
 		return m.rewrite(ctx, resource)
@@ -46,8 +46,8 @@ func (m *Migrator) migrate(ctx context.Context, resource changes.Resource) error
 	return m.resetStoredVersions(ctx, name, before)
 }
 
-// rewrite rewrites all objects of a resource. Objects that are written concurrently are already
-// stored in the desired form, so it does not matter whether they are processed.
+// rewrite rewrites all objects of a resource. It may miss objects that are written concurrently, because they
+// are then already stored in the desired form.
 func (m *Migrator) rewrite(ctx context.Context, resource changes.Resource) error {
 	client := loopback.For[codec.Object](m.access, resource.GVR())
 	prefix := resource.Key(m.config.Prefix, "", "")
@@ -72,7 +72,7 @@ func (m *Migrator) rewrite(ctx context.Context, resource changes.Resource) error
 	}
 }
 
-// parseName returns the object name of a key without the prefix of its resource.
+// parseName returns the object name in a key. The prefix of the resource must have been removed from the key.
 func parseName(key string) types.NamespacedName {
 	if namespace, name, ok := strings.Cut(key, "/"); ok {
 		return types.NamespacedName{Namespace: namespace, Name: name}
@@ -80,8 +80,8 @@ func parseName(key string) types.NamespacedName {
 	return types.NamespacedName{Name: key}
 }
 
-// rewriteObject updates an object without a change. The update is written only if the stored encoding differs
-// from the desired encoding.
+// rewriteObject updates an object without changing it. The object is written only if its stored encoding
+// differs from the desired one.
 func rewriteObject(ctx context.Context, client *loopback.Client[codec.Object], name types.NamespacedName) error {
 	_, err := client.Update(ctx, name, func(codec.Object) error { return nil })
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another client has written it
@@ -90,9 +90,9 @@ func rewriteObject(ctx context.Context, client *loopback.Client[codec.Object], n
 	return err
 }
 
-// resetStoredVersions removes all versions except the storage version from status.storedVersions of
-// a definition. It does nothing if the definition has changed since before was read, because
-// objects may be stored in its previous storage version.
+// resetStoredVersions removes all versions except the storage version from status.storedVersions of a
+// definition. It does nothing if the definition has changed since before was read, because objects may then be
+// stored in the previous storage version.
 func (m *Migrator) resetStoredVersions(ctx context.Context, name types.NamespacedName, before *apiextensionsv1.CustomResourceDefinition) error {
 	_, err := m.definitions.Subresource("status").Update(ctx, name, func(crd *apiextensionsv1.CustomResourceDefinition) error {
 		i := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })

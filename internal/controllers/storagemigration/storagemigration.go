@@ -1,6 +1,6 @@
 // Package storagemigration performs StorageVersionMigrations, like kube-controller-manager's
-// storage-version-migrator-controller: it rewrites all objects of a resource, so that they are
-// stored in its storage version and encrypted with the newest key.
+// storage-version-migrator-controller. A migration rewrites all objects of a resource, so that they are stored
+// in the storage version of the resource and encrypted with the newest key.
 package storagemigration
 
 import (
@@ -30,9 +30,9 @@ import (
 const (
 	// Name is the name of the controller and of its service account.
 	Name = "storage-version-migrator-controller"
-	// workers is the number of concurrent migrations.
+	// workers is the maximum number of concurrent migrations.
 	workers = 5
-	// resourceTimeout is the time that a migration waits for a missing resource.
+	// resourceTimeout is the time after which a migration fails if its resource does not exist.
 	resourceTimeout = time.Minute
 
 	runningReason   = "StorageVersionMigrationInProgress"
@@ -46,10 +46,9 @@ type Config struct {
 	Prefix string
 	// Storage reads StorageVersionMigrations without a watch cache.
 	Storage storage.Interface
-	// FindResource returns a resource with stored objects, or false if this server does not have
-	// it.
+	// FindResource returns a resource whose objects this server stores, or false if there is no such resource.
 	FindResource func(schema.GroupResource) (changes.Resource, bool)
-	// Access reads and writes objects. The controller replaces its user by its service account.
+	// Access reads and writes objects. The controller replaces the user of Access with its own service account.
 	Access *loopback.Access
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
@@ -114,8 +113,8 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync performs a migration that is not completed. An interrupted migration starts again; objects
-// that are already rewritten are not written again.
+// sync performs a migration that is not completed. If a migration is interrupted, it starts again, but objects
+// that were already rewritten are not written again.
 func (m *Migrator) sync(ctx context.Context, name string) error {
 	migration, err := m.get(ctx, name)
 	if err != nil || migration == nil || isCompleted(migration) {
@@ -149,7 +148,7 @@ func isCompleted(migration *migrationv1.StorageVersionMigration) bool {
 		meta.IsStatusConditionTrue(migration.Status.Conditions, string(migrationv1.MigrationFailed))
 }
 
-// setRunning sets the Running condition, and the resource version up to which objects are migrated.
+// setRunning sets the Running condition. It also records the resource version up to which objects are migrated.
 func (m *Migrator) setRunning(ctx context.Context, migration *migrationv1.StorageVersionMigration, resource changes.Resource) error {
 	revision, err := resource.Backend.CurrentRevision(ctx)
 	if err != nil {
@@ -181,8 +180,8 @@ func setCondition(status *migrationv1.StorageVersionMigrationStatus, kind migrat
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: string(kind), Status: is, Reason: reason, Message: message})
 }
 
-// errReplaced is returned if the migration was replaced by another migration with the same name.
-var errReplaced = errors.New("it is another migration")
+// errReplaced is returned if another migration with the same name has replaced the migration.
+var errReplaced = errors.New("another migration has the same name")
 
 // update updates the status of a migration. It does nothing if the migration was deleted or is
 // completed.
@@ -202,7 +201,7 @@ func (m *Migrator) update(ctx context.Context, migration *migrationv1.StorageVer
 	return nil
 }
 
-// isTemporary reports whether a migration is retried after an error.
+// isTemporary reports whether a migration must be retried after err.
 func isTemporary(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || errors.Is(err, errBackend)
