@@ -1,6 +1,6 @@
 // Package storageprotection adds finalizers to persistent volumes, persistent volume claims and volume
-// attributes classes. It removes the finalizers of deleted objects when no object uses them. It implements
-// three of kube-controller-manager's controllers, one for each resource.
+// attributes classes. When such an object is being deleted, it removes the finalizer once no other object uses
+// the object. It implements three of kube-controller-manager's controllers, one for each resource.
 package storageprotection
 
 import (
@@ -28,7 +28,7 @@ const workers = 16
 type Config struct {
 	// OpenStorage opens the storage of a resource for reading, without a watch cache.
 	OpenStorage func(schema.GroupResource) (storage.Interface, error)
-	// Access reads and writes objects. The controller replaces its user by its service account.
+	// Access reads and writes objects. The controller replaces the user of Access with its own service account.
 	Access *loopback.Access
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
@@ -42,19 +42,19 @@ type Controller struct {
 	queueMetrics *work.Metrics
 	storage      storage.Interface
 	client       *loopback.Client[codec.Object]
-	users        []storage.Interface // of the resources in usedBy
+	users        []storage.Interface // the storages of the resources in usedBy
 }
 
-// protection specifies the differences between the controllers.
+// protection specifies the properties in which the three controllers differ.
 type protection struct {
 	name, account string
 	resource      schema.GroupVersionResource
 	finalizer     string
-	// usedBy are the resources whose objects may use the protected object, in its namespace, or
-	// anywhere if it is cluster-scoped.
+	// usedBy lists the resources whose objects may use the protected object. If the protected object has a
+	// namespace, only objects in that namespace can use it.
 	usedBy []schema.GroupResource
-	// uses reports whether user uses the object or, if usedBy is empty, whether the object's own
-	// status reports that it is used.
+	// uses reports whether user uses the object used. If usedBy is empty, user is nil, and uses reports whether
+	// the status of used shows that it is in use.
 	uses func(user, used codec.Object) bool
 }
 
@@ -69,8 +69,8 @@ func Registrations() []controllers.Registration {
 	return registrations
 }
 
-// New creates the controller with a name of Registrations without starting it. It returns an error
-// for another name, or if storage cannot be opened.
+// New creates a controller without starting it. name is the name of one of the Registrations. New returns an
+// error if the name is unknown or if a storage cannot be opened.
 func New(name string, config Config) (*Controller, error) {
 	i := slices.IndexFunc(protections(), func(p *protection) bool { return p.name == name })
 	if i < 0 {
@@ -99,12 +99,12 @@ func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	return s, s.queue.Close
 }
 
-// subscriber enqueues objects that are deleted or lack the finalizer, and deleted objects whose
-// user has changed.
+// subscriber enqueues objects that are being deleted or lack the finalizer. If an object that may use protected
+// objects changes, it enqueues the protected objects that are being deleted.
 type subscriber struct {
 	*Controller
 	queue   *work.Queue[types.NamespacedName]
-	waiting map[types.NamespacedName]bool // deleted, with the finalizer
+	waiting map[types.NamespacedName]bool // objects that are being deleted and have the finalizer
 }
 
 // Reset implements changes.Subscriber.
@@ -147,8 +147,8 @@ func (s *subscriber) protectedChanged(c *changes.Change) {
 	}
 }
 
-// sync removes the finalizer of a deleted object that is not used, and adds it to an object that is
-// not deleted.
+// sync removes the finalizer of an object that is being deleted and is not in use. It adds the finalizer to an
+// object that is not being deleted.
 func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error {
 	record, err := c.storage.Get(ctx, name, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {
@@ -187,12 +187,12 @@ func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error 
 	return err
 }
 
-// errReplaced is returned if the object was replaced or deleted, or if a cache is outdated. The
-// queue retries the key.
+// errReplaced is returned if the object was replaced or deleted, or if a cache is outdated. The queue retries
+// the key.
 var errReplaced = errors.New("the object was replaced or deleted")
 
-// isUsed reports whether an object of the resources in usedBy uses obj or, if there are no such resources,
-// whether the status of obj reports that it is used. It lists the other objects from the storage.
+// isUsed reports whether obj is in use. It lists the objects of the resources in usedBy from storage. If usedBy
+// is empty, it uses the status of obj.
 func (c *Controller) isUsed(ctx context.Context, obj codec.Object) (bool, error) {
 	if len(c.users) == 0 {
 		return c.uses(nil, obj), nil

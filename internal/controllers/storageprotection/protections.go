@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// protections returns the definitions of the three controllers.
+// protections returns the properties of the three controllers.
 func protections() []*protection {
 	volumes, claims := corev1.Resource("persistentvolumes"), corev1.Resource("persistentvolumeclaims")
 	return []*protection{
@@ -37,7 +37,7 @@ func protections() []*protection {
 	}
 }
 
-// isUsedByAny reports whether any object in users uses an object.
+// isUsedByAny reports whether any object in the storage users uses the object used.
 func (c *Controller) isUsedByAny(ctx context.Context, users storage.Interface, used codec.Object) (bool, error) {
 	list, err := users.List(ctx, used.GetNamespace(), rest.ListOptions{})
 	if err != nil {
@@ -58,8 +58,8 @@ func (c *Controller) isUsedByAny(ctx context.Context, users storage.Interface, u
 	return false, nil
 }
 
-// podUsesClaim reports whether a pod on a node uses a claim. The kubelet does not start a pod whose
-// claim is being deleted, so a pod without a node does not count.
+// podUsesClaim reports whether a pod that is bound to a node uses a claim. A pod without a node does not count,
+// because the kubelet does not start a pod whose claim is being deleted.
 func podUsesClaim(user, used codec.Object) bool {
 	pod, claim := user.(*corev1.Pod), used.(*corev1.PersistentVolumeClaim)
 	if pod.Spec.NodeName == "" {
@@ -82,7 +82,8 @@ func isTerminated(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && grace != nil && *grace == 0
 }
 
-// usesClass reports whether a claim or volume uses a class, or is changing to it.
+// usesClass reports whether a claim or volume uses a volume attributes class, or whether a claim is changing to
+// it.
 func usesClass(user, used codec.Object) bool {
 	class := used.GetName()
 	names := func(name *string) bool { return name != nil && *name == class }
