@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// Name is the name of the controller, account the name of its service account.
+	// Name is the name of the controller. account is the name of its service account.
 	Name    = "storageversion-garbage-collector-controller"
 	account = "storage-version-garbage-collector"
 )
@@ -31,9 +31,9 @@ const (
 type CollectorConfig struct {
 	// Versions and Leases read StorageVersions and Leases without a watch cache.
 	Versions, Leases storage.Interface
-	// Identities selects the identity leases of servers in kube-system.
+	// Identities selects the leases in kube-system that represent running servers.
 	Identities labels.Selector
-	// Access reads and writes objects. The controller replaces its user by its service account.
+	// Access reads and writes objects. The controller replaces the user of Access with its own service account.
 	Access *loopback.Access
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
@@ -47,8 +47,8 @@ type Collector struct {
 	writer writer
 }
 
-// Registration returns the registration of the controller. The controller is disabled if servers do
-// not report storage versions.
+// Registration returns the registration of the controller. The controller is disabled if servers do not report
+// storage versions.
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		if !d.ReportsStorageVersions {
@@ -73,7 +73,7 @@ func NewCollector(config CollectorConfig) *Collector {
 	return &Collector{config: config, writer: newWriter(config.Access.AsController(account))}
 }
 
-// allVersions is the queue key for all StorageVersions. Other keys are names.
+// allVersions is the queue key for all StorageVersions. All other keys are names of StorageVersions.
 const allVersions = ""
 
 // Start implements controllers.Controller.
@@ -82,7 +82,7 @@ func (c *Collector) Start(ctx context.Context) (changes.Subscriber, func()) {
 	return &subscriber{queue}, queue.Close
 }
 
-// leaseGrace is the time that a restarted server has to create its lease again.
+// leaseGrace is the time within which a restarted server must create its lease again.
 const leaseGrace = 2 * time.Second
 
 // subscriber enqueues changed StorageVersions, and allVersions after the deletion of a lease in
@@ -105,7 +105,7 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync removes stale entries from one StorageVersion, or from all.
+// sync removes the entries of removed servers from one StorageVersion, or from all if name is allVersions.
 func (c *Collector) sync(ctx context.Context, name string) error {
 	if name != allVersions {
 		v, err := storage.FindAs[*internalv1alpha1.StorageVersion](ctx, c.config.Versions, types.NamespacedName{Name: name})
@@ -132,7 +132,7 @@ func (c *Collector) sync(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
-// removeStaleEntries removes the entries of servers without an identity lease.
+// removeStaleEntries removes the entries of servers that have no identity lease.
 func (c *Collector) removeStaleEntries(ctx context.Context, v *internalv1alpha1.StorageVersion) error {
 	stale := map[string]bool{}
 	for i := range v.Status.StorageVersions {

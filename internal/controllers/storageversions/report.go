@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// maxConcurrentWrites is the number of StorageVersions that are written concurrently, so that the
-// writes of a first start share fsyncs.
+// maxConcurrentWrites is the number of StorageVersions that are written concurrently. Concurrent writes share
+// fsyncs, which makes the first start of a server faster.
 const maxConcurrentWrites = 64
 
 // ReporterConfig configures a Reporter. All fields are required.
@@ -42,13 +42,13 @@ type Reporter struct {
 	writer writer
 	mu     struct {
 		sync.RWMutex
-		// pending are the built-in resources that have not been reported yet, with the error of the last
-		// attempt, or nil before the first attempt.
+		// pending contains the built-in resources that have not been reported yet. The value is the error of
+		// the last attempt, or nil before the first attempt.
 		pending map[schema.GroupResource]error
 	}
 }
 
-// NewReporter returns a Reporter for which all built-in resources are pending.
+// NewReporter returns a Reporter that has not reported any resource yet.
 func NewReporter(config ReporterConfig) *Reporter {
 	r := &Reporter{config: config, writer: newWriter(config.Access)}
 	r.mu.pending = map[schema.GroupResource]error{}
@@ -60,8 +60,9 @@ func NewReporter(config ReporterConfig) *Reporter {
 	return r
 }
 
-// Pending reports whether a built-in resource has not been reported yet, with the error of the last
-// attempt. It returns false for custom resources, because kube-apiserver does not report them.
+// Pending reports whether a built-in resource has not been reported yet. last is the error of the last attempt,
+// or nil if there was no attempt. For custom resources, Pending returns false, because kube-apiserver does not
+// report them.
 func (r *Reporter) Pending(resource schema.GroupResource) (pending bool, last error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -74,7 +75,7 @@ func servedResources(v *rest.StorageVersion) []schema.GroupResource {
 	return append(slices.Clip(v.Aliases), v.GroupResource)
 }
 
-// recordResult records the result of a report for pending resources.
+// recordResult records the result of reporting a storage version. It ignores resources that are not pending.
 func (r *Reporter) recordResult(v *rest.StorageVersion, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,9 +89,9 @@ func (r *Reporter) recordResult(v *rest.StorageVersion, err error) {
 	}
 }
 
-// Report updates the entries of this server, and removes entries of resources that it no longer
-// stores. It writes only entries that differ, and blocks until they are stored. After an error it
-// continues with the other resources, and returns one of the errors.
+// Report updates the entries of this server, and removes the entries of resources that the server no longer
+// stores. It writes only entries that differ, and blocks until they are stored. If reporting a resource fails,
+// it continues with the other resources, and returns one of the errors.
 func (r *Reporter) Report(ctx context.Context) error {
 	stored, err := r.storedEntries(ctx)
 	if err != nil {
@@ -121,7 +122,7 @@ func (r *Reporter) Report(ctx context.Context) error {
 	return group.Wait()
 }
 
-// storedEntries returns the stored entries of this server, by the name of the StorageVersion.
+// storedEntries returns the stored entries of this server, keyed by the name of the StorageVersion.
 func (r *Reporter) storedEntries(ctx context.Context) (map[string]internalv1alpha1.ServerStorageVersion, error) {
 	list, err := r.config.Storage.List(ctx, "", rest.ListOptions{})
 	if err != nil {
@@ -143,8 +144,8 @@ func (r *Reporter) storedEntries(ctx context.Context) (map[string]internalv1alph
 	return stored, nil
 }
 
-// desiredVersions returns the storage versions to report, by the name of the StorageVersion. A
-// built-in resource takes precedence over a custom resource with the same name.
+// desiredVersions returns the storage versions to report, keyed by the name of the StorageVersion. If a
+// built-in and a custom resource have the same name, the built-in resource takes precedence.
 func (r *Reporter) desiredVersions() map[string]*rest.StorageVersion {
 	desired := map[string]*rest.StorageVersion{}
 	for _, list := range [][]rest.StorageVersion{r.config.Custom(), r.config.Builtin} {
@@ -155,8 +156,7 @@ func (r *Reporter) desiredVersions() map[string]*rest.StorageVersion {
 	return desired
 }
 
-// nameOf returns the name of the StorageVersion of a resource. The core group, whose name is empty,
-// is "core".
+// nameOf returns the name of the StorageVersion for a resource. In the name, the core group is called "core".
 func nameOf(resource schema.GroupResource) string {
 	if resource.Group == "" {
 		return "core." + resource.Resource
@@ -180,8 +180,8 @@ func (r *Reporter) isOwnEntry(s internalv1alpha1.ServerStorageVersion) bool {
 	return r.isOwnID(s.APIServerID)
 }
 
-// write writes an entry to a StorageVersion, and creates the StorageVersion if it does not exist. A creation
-// requires two writes, because it ignores the status.
+// write writes an entry to a StorageVersion. If the StorageVersion does not exist, write creates it; this
+// requires two writes, because a create ignores the status.
 func (r *Reporter) write(ctx context.Context, name string, entry internalv1alpha1.ServerStorageVersion) error {
 	put := func(servers []internalv1alpha1.ServerStorageVersion) []internalv1alpha1.ServerStorageVersion {
 		if at := slices.IndexFunc(servers, r.isOwnEntry); at >= 0 {

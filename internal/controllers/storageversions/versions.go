@@ -31,8 +31,8 @@ func newWriter(access *loopback.Access) writer {
 	return writer{versions: versions, status: versions.Subresource("status")}
 }
 
-// updateServers updates the entries of servers. It returns a NotFound error if the StorageVersion
-// does not exist.
+// updateServers updates the entries of a StorageVersion with change. It returns a NotFound error if the
+// StorageVersion does not exist.
 func (w writer) updateServers(ctx context.Context, name string, change func([]internalv1alpha1.ServerStorageVersion) []internalv1alpha1.ServerStorageVersion) (*internalv1alpha1.StorageVersion, error) {
 	updated, err := w.status.Update(ctx, types.NamespacedName{Name: name}, func(v *internalv1alpha1.StorageVersion) error {
 		v.Status.StorageVersions = change(v.Status.StorageVersions)
@@ -45,7 +45,7 @@ func (w writer) updateServers(ctx context.Context, name string, change func([]in
 	return updated, nil
 }
 
-// removeServers removes the entries of the selected servers, and deletes the StorageVersion if no
+// removeServers removes the entries of the servers that remove selects. It deletes the StorageVersion if no
 // entries remain.
 func (w writer) removeServers(ctx context.Context, name string, remove func(serverID string) bool) error {
 	left, err := w.updateServers(ctx, name, func(servers []internalv1alpha1.ServerStorageVersion) []internalv1alpha1.ServerStorageVersion {
@@ -65,7 +65,7 @@ func (w writer) removeServers(ctx context.Context, name string, remove func(serv
 	return fmt.Errorf("delete the storage version %s, which has no entries: %w", name, err)
 }
 
-// setCommonVersion sets the common encoding version and its condition, with kube-apiserver's
+// setCommonVersion sets the common encoding version and the condition that reports it, with kube-apiserver's
 // messages.
 func setCommonVersion(v *internalv1alpha1.StorageVersion, now metav1.Time) {
 	before := v.Status.CommonEncodingVersion
@@ -89,6 +89,6 @@ func setCommonVersion(v *internalv1alpha1.StorageVersion, now metav1.Time) {
 	*existing = condition
 }
 
-// versionChanged reports whether the common version changed from one value to another. This is a
-// transition, because storage migrators use the transition time.
+// versionChanged reports whether the common version changed from one version to another. Such a change counts
+// as a transition, because storage migrators use the transition time.
 func versionChanged(before, now *string) bool { return before != nil && now != nil && *before != *now }

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestSetCommonVersion checks when the transition time of the condition changes: when servers start
-// to agree on a version, stop agreeing, or agree on another version.
+// TestSetCommonVersion checks that the transition time of the condition changes if the servers start to agree
+// on a version, stop agreeing, or agree on a different version.
 func TestSetCommonVersion(t *testing.T) {
 	t.Parallel()
 	v := &internalv1alpha1.StorageVersion{}
