@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestExpiry checks the time of the deletion of a Job with a TTL of 10 seconds.
+// TestExpiry checks the deletion time of a Job with a TTL of 10 seconds.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	ended := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -1,5 +1,5 @@
-// Package ttlafterfinished deletes finished Jobs after their ttlSecondsAfterFinished, like
-// kube-controller-manager's ttl-after-finished-controller.
+// Package ttlafterfinished deletes Jobs when ttlSecondsAfterFinished seconds have passed since they finished,
+// like kube-controller-manager's ttl-after-finished-controller.
 package ttlafterfinished
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// Name is the name of the controller, account the name of its service account.
+	// Name is the name of the controller. account is the name of its service account.
 	Name    = "ttl-after-finished-controller"
 	account = "ttl-after-finished-controller"
 	workers = 5
@@ -32,7 +32,7 @@ const (
 type Config struct {
 	// Storage reads Jobs without a watch cache.
 	Storage storage.Interface
-	// Access reads and writes objects. The controller replaces its user by its service account.
+	// Access reads and writes objects. The controller replaces the user of Access with its own service account.
 	Access *loopback.Access
 	Logger *slog.Logger
 	// QueueMetrics records the metrics of the work queue; nil disables them.
@@ -106,8 +106,8 @@ func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error 
 	return nil
 }
 
-// expiry returns the time at which a Job is deleted. ok is false if the Job has no TTL, is not
-// finished or has no time of completion, or is already being deleted.
+// expiry returns the time at which a Job is to be deleted. ok is false if the Job has no TTL, is not finished,
+// has no completion time, or is already being deleted.
 func expiry(job *batchv1.Job) (at time.Time, ok bool) {
 	ttl := job.Spec.TTLSecondsAfterFinished
 	if ttl == nil || job.DeletionTimestamp != nil {
