@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of all queues of a process, with the names and labels of client-go's
-// workqueue package. Queues with the same name share their series. Metrics is safe for concurrent
-// use. A nil *Metrics records nothing.
+// Metrics contains the metrics of all queues in a process, with the names and labels of client-go's workqueue
+// package. Queues with the same name share their series. Metrics is safe for concurrent use. A nil *Metrics
+// records nothing.
 type Metrics struct {
 	depth              *prometheus.GaugeVec
 	adds, retries      *prometheus.CounterVec
@@ -21,7 +21,7 @@ type Metrics struct {
 	queues map[string]*queueMetrics // by the name of the queue
 }
 
-// queueMetrics are the metrics of the queues with one name. A nil *queueMetrics records nothing.
+// queueMetrics contains the metrics of all queues with one name. A nil *queueMetrics records nothing.
 type queueMetrics struct {
 	depth            prometheus.Gauge
 	adds, retries    prometheus.Counter
@@ -31,7 +31,7 @@ type queueMetrics struct {
 	running map[*task]struct{}
 }
 
-// task is one call of Config.Sync.
+// task is a running call of Config.Sync.
 type task struct{ started time.Time }
 
 // NewMetrics creates and registers the metrics. It returns an error if they are already registered.
@@ -56,7 +56,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// forQueue returns the metrics of the queues with a name, or nil if m is nil.
+// forQueue returns the metrics of the queues with the given name, or nil if m is nil.
 func (m *Metrics) forQueue(name string) *queueMetrics {
 	if m == nil {
 		return nil
@@ -90,15 +90,15 @@ func (q *queueMetrics) drop(n int) {
 	}
 }
 
-// retry records that a key failed and is retried.
+// retry records that processing a key failed and is retried.
 func (q *queueMetrics) retry() {
 	if q != nil {
 		q.retries.Inc()
 	}
 }
 
-// start records that the processing of a key starts. added is the time at which the key was
-// enqueued. The result must be passed to finish.
+// start records that the processing of a key starts. added is the time at which the key was enqueued. The
+// caller must pass the result to finish.
 func (q *queueMetrics) start(added time.Time) *task {
 	if q == nil {
 		return nil
@@ -123,7 +123,7 @@ func (q *queueMetrics) finish(t *task) {
 	delete(q.running, t)
 }
 
-// inProgress returns the sum and the maximum of the ages of the running tasks.
+// inProgress returns the total and the maximum time for which the unfinished tasks have been running.
 func (q *queueMetrics) inProgress() (sum, longest time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -135,7 +135,7 @@ func (q *queueMetrics) inProgress() (sum, longest time.Duration) {
 	return sum, longest
 }
 
-// runningCollector exports the metrics that depend on the time of the scrape.
+// runningCollector exports the metrics that must be computed at the time of the scrape.
 type runningCollector struct{ *Metrics }
 
 // Describe implements prometheus.Collector.

@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/work"
 )
 
-// TestMetrics checks the metrics of two queues with the same name: one key is processed for two
-// seconds, one waits, and one has failed.
+// TestMetrics checks the metrics of two queues with the same name. One key is processed for two seconds, one
+// key waits, and one key has failed.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()

@@ -1,5 +1,5 @@
-// Package work implements the work queue of a controller. At most one goroutine at a time processes
-// a key, and failures are retried with increasing delays. An idle queue has no goroutine.
+// Package work implements the work queue of a controller. A key is processed by at most one goroutine at a
+// time, and is retried with increasing delays if its processing fails. An idle queue has no goroutine.
 package work
 
 import (
@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// minDelay and maxDelay bound the delay before a retry.
+	// minDelay and maxDelay are the limits of the delay before a retry.
 	minDelay = 20 * time.Millisecond
 	maxDelay = 5 * time.Minute
-	// warnAfter is the number of consecutive failures of a key after which a warning is logged. Earlier
-	// failures are mostly conflicts with other writers.
+	// warnAfter is the number of consecutive failures of a key after which a warning is logged. The first
+	// failures are usually conflicts with other writers.
 	warnAfter = 4
 )
 
@@ -32,27 +32,28 @@ type Config[K comparable] struct {
 	Name string
 	// Workers is the maximum number of keys that are processed concurrently.
 	Workers int
-	// Sync processes a key. After an error or a panic the key is retried; see also RetryError,
-	// RequeueAfter and RequeueAt. ctx is the context of New.
+	// Sync processes a key. If it fails or panics, the key is retried; see also RetryError, RequeueAfter and
+	// RequeueAt. ctx is the context that was passed to New.
 	Sync   func(ctx context.Context, key K) error
 	Logger *slog.Logger
 	// Metrics records the metrics of the queue; nil disables them.
 	Metrics *Metrics
 }
 
-// Queue calls Config.Sync with the keys that are added to it. A waiting key is not added twice. A key that is
-// added while it is processed is processed again afterwards. The methods are safe for concurrent use.
+// Queue calls Config.Sync for each key that is added. A key that is already waiting is not added again. A key
+// that is added while it is being processed is processed again afterwards. The methods are safe for concurrent
+// use.
 type Queue[K comparable] struct {
 	config  Config[K]
 	metrics *queueMetrics
 	ctx     context.Context
-	set     *Set // nil if the queue is in no set
+	set     *Set // nil if the queue does not belong to a set
 	tasks   sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
-		// ready contains the waiting keys in order. states contains the waiting, running and failed
-		// keys.
+		// ready contains the waiting keys in order. states contains the keys that are waiting, running or
+		// scheduled for a retry.
 		ready   []K
 		states  map[K]*state
 		workers int
@@ -68,14 +69,15 @@ type state struct {
 	retry           *retry // scheduled retry; nil if there is none
 }
 
-// retry is a scheduled retry. stop cancels it. at is the time of RequeueAt; zero for other retries.
+// retry is a scheduled retry. stop cancels the retry. at is the time that was passed to RequeueAt, or zero for
+// other retries.
 type retry struct {
 	stop func()
 	at   time.Time
 }
 
-// New returns a queue that processes keys until ctx ends. The caller must call Close after ctx has ended. If
-// ctx is a context of WithSet, the queue is added to the set.
+// New returns a queue that processes keys until ctx ends. The caller must call Close, usually after ctx has
+// ended. If ctx was returned by WithSet, the queue is added to the set.
 func New[K comparable](ctx context.Context, config Config[K]) *Queue[K] {
 	set, _ := ctx.Value(setKey{}).(*Set)
 	q := &Queue[K]{config: config, metrics: config.Metrics.forQueue(config.Name), ctx: ctx, set: set}
@@ -84,7 +86,7 @@ func New[K comparable](ctx context.Context, config Config[K]) *Queue[K] {
 	return q
 }
 
-// pending implements Set.Pending for this queue.
+// pending returns the state of this queue for Set.Pending.
 func (q *Queue[K]) pending() (busy bool, due time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,16 +101,16 @@ func (q *Queue[K]) pending() (busy bool, due time.Time) {
 	return busy, due
 }
 
-// Add enqueues a key. It replaces a scheduled retry. It does nothing after the end of the context.
-// It does not block.
+// Add enqueues a key and cancels a scheduled retry of the key. It does nothing if the context of the queue has
+// ended. It does not block.
 func (q *Queue[K]) Add(key K) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.addLocked(key)
 }
 
-// AddAfter enqueues a key after a delay. It does nothing if the key is waiting or a retry is
-// scheduled. If the key is being processed, it is processed again without a delay.
+// AddAfter enqueues a key after a delay. It does nothing if the key is already waiting or scheduled for a
+// retry. If the key is being processed, it is processed again without a delay.
 func (q *Queue[K]) AddAfter(key K, delay time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -164,8 +166,8 @@ func (q *Queue[K]) addAfterLocked(key K, s *state, delay time.Duration) {
 	})
 }
 
-// scheduleLocked schedules a retry of a key. It calls start with a function that enqueues the key; start
-// schedules the call of this function, and returns a function that cancels it. at is retry.at.
+// scheduleLocked schedules a retry of a key. It calls start with a function add that enqueues the key. start
+// must arrange for add to be called, and returns a function that cancels this. at is the value of retry.at.
 func (q *Queue[K]) scheduleLocked(key K, s *state, at time.Time, start func(add func()) (stop func())) {
 	if q.mu.closed {
 		return
@@ -182,8 +184,8 @@ func (q *Queue[K]) scheduleLocked(key K, s *state, at time.Time, start func(add 
 	})
 }
 
-// Close discards waiting keys and retries, and waits until no key is being processed. To avoid a
-// long wait, the context of New should have ended.
+// Close discards waiting keys and scheduled retries, and waits until no key is being processed. The wait may be
+// long unless the context of New has ended.
 func (q *Queue[K]) Close() {
 	q.set.remove(q)
 	q.mu.Lock()
@@ -199,7 +201,7 @@ func (q *Queue[K]) Close() {
 	q.tasks.Wait()
 }
 
-// run is a worker. It returns when no key is waiting.
+// run processes waiting keys. It returns when no key is waiting.
 func (q *Queue[K]) run() {
 	for {
 		key, added, ok := q.next()
@@ -209,13 +211,13 @@ func (q *Queue[K]) run() {
 		task := q.metrics.start(added)
 		err := q.process(key)
 		q.metrics.finish(task)
-		q.set.countFinished() // before the key is no longer pending
+		q.set.countFinished() // done must come later: it makes the key no longer pending
 		q.done(key, err)
 	}
 }
 
-// next removes the first key from the queue and returns it with the time at which it was enqueued.
-// ok is false if the worker must return.
+// next removes the first key from the queue, and returns the key and the time at which it was enqueued. ok is
+// false if the worker must return.
 func (q *Queue[K]) next() (key K, added time.Time, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -270,7 +272,7 @@ func (q *Queue[K]) done(key K, err error) {
 	delete(q.mu.states, key)
 }
 
-// rescheduleLocked schedules a key after an error.
+// rescheduleLocked schedules a key again after Sync returned an error.
 func (q *Queue[K]) rescheduleLocked(key K, s *state, err error) {
 	var due *requeueAtError
 	if !errors.As(err, &due) {
@@ -288,9 +290,10 @@ func (q *Queue[K]) log(key K, failures int, err error) {
 	q.config.Logger.Log(q.ctx, level, "sync failed; the key will be retried", "controller", q.config.Name, "key", key, "failures", failures, "err", err)
 }
 
-// retryDelay returns the delay before a retry: the delay that the server requested (Retry-After),
-// the delay of a RetryError, or a random delay that grows exponentially with the failures. The requested delay
-// may come from an admission webhook, so it is at most maxDelay, and 0 requests none.
+// retryDelay returns the delay before a retry. If the error specifies a delay (Retry-After or RetryError), it
+// returns this delay. Otherwise, it returns a random delay that grows exponentially with the number of
+// failures. Retry-After may come from an admission webhook, so it is limited to maxDelay, and it is ignored
+// unless it is positive.
 func retryDelay(failures int, err error) time.Duration {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 		return min(time.Duration(seconds)*time.Second, maxDelay)
@@ -306,17 +309,18 @@ func retryDelay(failures int, err error) time.Duration {
 	return delay/2 + rand.N(delay/2)
 }
 
-// RetryError is an error of Config.Sync with a retry delay. It counts as a failure.
+// RetryError is an error of Config.Sync that specifies the delay before the retry. It counts as a failure
+// unless RequeueAfter returned it.
 type RetryError struct {
 	After time.Duration
 	Err   error
 }
 
-// errRequeue is wrapped by the errors of RequeueAfter and RequeueAt.
+// errRequeue is wrapped by the errors that RequeueAfter and RequeueAt return.
 var errRequeue = errors.New("it is not time yet")
 
-// RequeueAfter returns an error for Config.Sync that schedules the key after a delay. It does not
-// count as a failure.
+// RequeueAfter returns an error with which Config.Sync schedules the key again after a delay. The error does
+// not count as a failure.
 func RequeueAfter(after time.Duration) error { return &RetryError{After: after, Err: errRequeue} }
 
 func (e *RetryError) Error() string { return e.Err.Error() }
@@ -324,7 +328,7 @@ func (e *RetryError) Error() string { return e.Err.Error() }
 // Unwrap implements errors.Unwrap.
 func (e *RetryError) Unwrap() error { return e.Err }
 
-// requeueAtError is the error of RequeueAt.
+// requeueAtError is the error that RequeueAt returns.
 type requeueAtError struct{ at time.Time }
 
 func (e *requeueAtError) Error() string { return errRequeue.Error() }
@@ -332,8 +336,8 @@ func (e *requeueAtError) Error() string { return errRequeue.Error() }
 // Unwrap implements errors.Unwrap.
 func (e *requeueAtError) Unwrap() error { return errRequeue }
 
-// RequeueAt returns an error for Config.Sync that schedules the key at a time of the server's
-// clock, which tests can move. It does not count as a failure.
+// RequeueAt returns an error with which Config.Sync schedules the key again at the time t of the server's
+// clock, which tests can move. The error does not count as a failure.
 func RequeueAt(t time.Time) error { return &requeueAtError{t} }
 
 // RequeueUntil returns RequeueAt(t) if t is in the future, and nil otherwise.

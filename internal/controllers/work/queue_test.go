@@ -21,8 +21,8 @@ func newQueue(ctx context.Context, workers int, do func(context.Context, string)
 	return work.New(ctx, work.Config[string]{Name: "test", Workers: workers, Sync: do, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// TestOnceAtATime checks that a key is processed by one goroutine at a time, and again if it is added in the
-// meantime.
+// TestOnceAtATime checks that a key is processed by only one goroutine at a time, and that it is processed
+// again if it was added in the meantime.
 func TestOnceAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestOnceAtATime(t *testing.T) {
 	})
 }
 
-// TestRetries checks that a key is retried with increasing delays after an error or panic, without
-// delaying other keys.
+// TestRetries checks that a key is retried with increasing delays after an error or a panic, and that this does
+// not delay other keys.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// TestRequestedDelay checks the number of attempts in a minute and in an hour if the errors request a delay.
+// TestRequestedDelay checks the number of attempts in a minute and in an hour if the errors specify a delay.
 func TestRequestedDelay(t *testing.T) {
 	t.Parallel()
 	serverTimeout := func(seconds int) error {
@@ -133,7 +133,7 @@ func TestRequestedDelay(t *testing.T) {
 	}
 }
 
-// TestEnd checks that no key is processed after the end.
+// TestEnd checks that no key is processed after the context of the queue has ended.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestEnd(t *testing.T) {
 	})
 }
 
-// TestSet checks the pending work of a set of queues.
+// TestSet checks the state that a set of queues reports.
 func TestSet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
