@@ -173,7 +173,7 @@ func (p *pass) process(ctx context.Context, secret *corev1.Secret) error {
 	name := types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
 	marked := secret.Labels[invalidSinceLabel]
 	if _, err := time.Parse(time.DateOnly, marked); err != nil {
-		p.config.Logger.Info("invalidated an unused service account token", "secret", name)
+		p.config.Logger.Info("invalidating an unused service account token", "secret", name)
 		return p.markInvalid(ctx, name, secret.UID)
 	}
 	if marked >= p.cutoff.Format(time.DateOnly) {
