@@ -14,12 +14,12 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// visitorPrefix precedes the names of users of the root control plane in other control planes.
+// visitorPrefix is added to the names of users of the root control plane when they use other control planes.
 const visitorPrefix = "root:"
 
 // visitors authenticates users of the root control plane in the control plane of a request. A user needs
-// the verb AccessVerb for the ControlPlane object, and is an administrator of the control plane. It
-// implements authn.Authenticator.
+// the verb AccessVerb for the ControlPlane object, and becomes an administrator of the control plane.
+// visitors implements authn.Authenticator.
 type visitors struct{ fleet *Fleet }
 
 // Authenticate implements authn.Authenticator. It returns the errors of the authenticator of the root
@@ -41,7 +41,7 @@ func (v visitors) Authenticate(r *http.Request) (*request.Authentication, error)
 	return &entered, nil
 }
 
-// authorize returns an error if a user must not enter the control plane.
+// authorize returns an API error if the user must not enter the control plane of the request.
 func (v visitors) authorize(ctx context.Context, user *request.User) error {
 	resource := controlplanes.Resource()
 	attributes := &authorizer.Attributes{
@@ -59,7 +59,7 @@ func (v visitors) authorize(ctx context.Context, user *request.User) error {
 }
 
 // administrators authenticates the administrator of the control plane of a request, even if the control
-// plane is closed. It implements authn.Authenticator.
+// plane is closed. administrators implements authn.Authenticator.
 type administrators struct{ fleet *Fleet }
 
 // Authenticate implements authn.Authenticator.
@@ -87,11 +87,12 @@ func (f *Fleet) administrator(uid types.UID, token string) *request.User {
 	return &request.User{Name: administratorName, Groups: administratorGroups()}
 }
 
-// recognizes reports whether the credentials of a request may be valid in a closed control plane: they belong
-// to its administrator or to a visitor, or its keys have signed them. It prevents clients without valid
-// credentials from opening control planes. A valid signature does not authenticate the user:
-// the control plane checks whether a service account exists, for example. The header of the request remains unchanged, because
-// the control plane or the rejection authenticates the request again.
+// recognizes reports whether the credentials of a request might be valid in a closed control plane. This is
+// the case if they belong to its administrator or to a visitor, or if its keys signed them. The check
+// prevents clients without valid credentials from opening control planes. A valid signature does not
+// authenticate the user: for example, the control plane also checks whether a service account exists.
+// recognizes does not modify the request header, because the control plane or the rejection handler
+// authenticates the request again.
 func (f *Fleet) recognizes(r *http.Request, p *plane) bool {
 	if !hasCredentials(r) {
 		return false
@@ -128,7 +129,7 @@ func signedTokens(keys serviceaccount.Keys) authn.UserTokens {
 	}
 }
 
-// hasCredentials reports whether a request has credentials of any kind, which may be invalid.
+// hasCredentials reports whether a request contains credentials of any kind, whether valid or not.
 func hasCredentials(r *http.Request) bool {
 	return r.Header.Get("Authorization") != "" || r.Header.Get("Sec-Websocket-Protocol") != "" || r.TLS != nil && len(r.TLS.PeerCertificates) > 0
 }

@@ -22,11 +22,11 @@ import (
 
 // ChangesPath is the path of the list of a fork's changes. The list contains a history.Change for each
 // object that differs from the source, with both states of the object. States that cannot be decoded are
-// missing. It is a non-resource URL in authorization. The response can contain Secrets.
+// omitted. For authorization, the path is a non-resource URL. The response can contain Secrets.
 const ChangesPath = "/mainstay/v1/fork/changes"
 
-// changesHandler serves ChangesPath. Its cost is proportional to the number of objects that were written in
-// the fork, not to the number of all objects.
+// changesHandler serves ChangesPath. The cost of a request is proportional to the number of objects that were
+// written in the fork, not to the number of all objects.
 type changesHandler struct {
 	fleet   *Fleet
 	uid     types.UID
@@ -61,7 +61,7 @@ func (h *changesHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	list.end()
 }
 
-// write writes the changes of all objects.
+// write adds the changes of all objects to list, in the order of their keys.
 func (h *changesHandler) write(ctx context.Context, decoder *controlplane.EntryDecoder, list *changeWriter) error {
 	prefix := h.fleet.prefixOf(h.uid)
 	written := kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 500}
@@ -90,8 +90,8 @@ func (h *changesHandler) write(ctx context.Context, decoder *controlplane.EntryD
 	}
 }
 
-// change returns the difference between a stored object of the fork and the object of the source. It
-// returns nil if there is none, or if the entry is not an object or belongs to the server.
+// change returns the difference between a stored object of the fork and the same object of the source. It
+// returns nil if they do not differ, or if the entry is not an object or belongs to the server.
 func (h *changesHandler) change(ctx context.Context, decoder *controlplane.EntryDecoder, stored *kv.Entry, relative string) (*history.Change, error) {
 	object, ok := decoder.ObjectOf(stored.Key)
 	if !ok || belongsToServer(relative) {
@@ -144,8 +144,8 @@ func (h *changesHandler) decode(ctx context.Context, decoder *controlplane.Entry
 	return object
 }
 
-// belongsToServer reports whether the object with a relative key describes the control plane itself, and
-// therefore differs between all control planes.
+// belongsToServer reports whether the object with a relative key describes the control plane itself. Such
+// objects differ between all control planes.
 func belongsToServer(key string) bool {
 	prefixes := append(controlplane.TransientPrefixes(), "configmaps/kube-system/extension-apiserver-authentication", "internal.apiserver.k8s.io/storageversions/")
 	for _, prefix := range prefixes {
@@ -154,10 +154,10 @@ func belongsToServer(key string) bool {
 		}
 	}
 	name, ok := strings.CutPrefix(key, "apiregistration.k8s.io/apiservices/")
-	return ok && strings.HasSuffix(name, ".mainstay.dev") // the APIService of an API that forks do not serve
+	return ok && strings.HasSuffix(name, ".mainstay.dev") // an APIService for an API that forks do not serve
 }
 
-// changeWriter writes a list of changes while they are read.
+// changeWriter writes a list of changes as a stream, one change at a time.
 type changeWriter struct {
 	w http.ResponseWriter
 	n int // number of changes
@@ -184,7 +184,7 @@ func (l *changeWriter) add(c *history.Change) error {
 	return json.NewEncoder(l.w).Encode(c)
 }
 
-// end completes the list. An error means that the client is gone.
+// end completes the list. It ignores errors, because they mean that the client has disconnected.
 func (l *changeWriter) end() {
 	if l.n == 0 {
 		_ = l.begin()

@@ -12,31 +12,32 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
 
-// content describes the initial objects of a control plane. It is stored with the keys of the control
-// plane, and immutable.
+// content describes the initial objects of a control plane. It is stored together with the cryptographic keys
+// of the control plane, and is immutable.
 type content struct {
 	// Source is the state that a fork was created from; nil if the control plane is not a fork.
 	Source *layer `json:"source,omitempty"`
 	// Layers are the states below the objects of a fork. The first layer is Source; the others are the
 	// layers of the source. Layers is empty if the objects of the source were copied.
 	Layers []layer `json:"layers,omitempty"`
-	// Template is the template below the layers; "" if there is none.
+	// Template is the version of the template below the layers; "" if there is no template.
 	Template string `json:"template,omitempty"`
-	// TemplateUID is the UID of the control plane that was created with the template; "" is this control plane.
+	// TemplateUID is the UID of the control plane that was created with the template; "" means this control
+	// plane.
 	TemplateUID types.UID `json:"templateUID,omitempty"`
-	// Created is the time of the objects of the template.
+	// Created is the creation time of the objects of the template.
 	Created time.Time `json:"created"`
 }
 
 // layer is the state of a control plane at a revision.
 type layer struct {
-	// UID is the UID of the control plane; "" is the root control plane.
+	// UID is the UID of the control plane; "" means the root control plane.
 	UID      types.UID   `json:"uid,omitempty"`
 	Revision kv.Revision `json:"revision"`
 }
 
 // base returns the base of a control plane, which combines its layers and its template. It returns nil if
-// there are neither.
+// there are no layers and no template.
 func (f *Fleet) base(ctx context.Context, uid types.UID, c *content) (overlay.Base, error) {
 	var base overlay.Base
 	if c.Template != "" {
@@ -71,8 +72,8 @@ func (f *Fleet) templateBase(ctx context.Context, uid types.UID, c *content) (*t
 	return &templateBase{Entries: found, fleet: f, uid: uid, created: c.Created}, nil
 }
 
-// prefixOf returns the prefix of the objects of a control plane, with a slash at its end. The UID "" is the root control
-// plane.
+// prefixOf returns the prefix of the objects of a control plane, with a slash at its end. The UID "" means the
+// root control plane.
 func (f *Fleet) prefixOf(uid types.UID) string {
 	if uid == "" {
 		return f.config.RootPrefix
@@ -80,7 +81,7 @@ func (f *Fleet) prefixOf(uid types.UID) string {
 	return f.objectPrefix(uid) + "/"
 }
 
-// checkLayers returns a *sourceError if the store no longer has the states below a fork.
+// checkLayers returns a *sourceError if the store no longer has the states in Layers.
 func (f *Fleet) checkLayers(ctx context.Context, c *content) error {
 	for _, l := range c.Layers {
 		_, _, err := f.config.Backend.Backend.Get(ctx, f.prefixOf(l.UID)+"x", l.Revision)

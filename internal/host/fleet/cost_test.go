@@ -14,8 +14,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestCostOfOpen checks the memory and the goroutines of open control planes without requests. It does not run in
-// parallel with other tests, whose memory would be counted. ADR 39 has the measured values; the limits leave a margin.
+// TestCostOfOpen checks how much memory and how many goroutines an open control plane without requests uses. It
+// does not run in parallel with other tests, because their memory would be counted. ADR 39 contains the
+// measured values; the limits leave a margin.
 func TestCostOfOpen(t *testing.T) {
 	const (
 		planes        = 20

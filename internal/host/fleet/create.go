@@ -19,9 +19,9 @@ type Credentials struct {
 	Kubeconfig []byte
 }
 
-// Create creates a control plane, which immediately serves requests with the returned credentials. If from
-// is not nil, the control plane is a fork; otherwise it is empty. Create returns an error if the object,
-// the content of the fork, or the Secret cannot be created. After an error, the object may exist.
+// Create creates a control plane. It serves requests with the returned credentials as soon as Create returns.
+// If from is not nil, the control plane is a fork; otherwise it is empty. Create returns an error if the
+// object, the content of the fork, or the Secret cannot be created. After an error, the object might exist.
 func (f *Fleet) Create(ctx context.Context, name string, from *controlplanes.Source) (Credentials, error) {
 	declared, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&controlplanes.ControlPlane{
 		TypeMeta:   metav1.TypeMeta{APIVersion: controlplanes.Resource().GroupVersion().String(), Kind: controlplanes.Kind},
@@ -51,7 +51,7 @@ func (f *Fleet) Create(ctx context.Context, name string, from *controlplanes.Sou
 	if err != nil {
 		return Credentials{}, fmt.Errorf("read the kubeconfig of the control plane %s: %w", name, err)
 	}
-	// The events of both objects can arrive later.
+	// Do not wait for the watch events of the Secret and of the ControlPlane object.
 	f.setToken(object.UID, string(secret.Data[tokenKey]))
 	f.update(object)
 	return Credentials{URL: f.url(name), Token: string(secret.Data[tokenKey]), Kubeconfig: secret.Data[KubeconfigKey]}, nil

@@ -24,12 +24,13 @@ const (
 	secretSuffix    = "-kubeconfig"
 	// SecretType is the type of the Secret.
 	SecretType = corev1.SecretType("mainstay.dev/kubeconfig")
-	// KubeconfigKey is the key of the kubeconfig. tokenKey is the key of the token in the kubeconfig.
+	// KubeconfigKey is the data key of the kubeconfig. tokenKey is the data key of the token that the
+	// kubeconfig contains.
 	KubeconfigKey = "kubeconfig"
 	tokenKey      = "token"
 )
 
-// administratorName is the user of the kubeconfig in its control plane.
+// administratorName is the name of the user as whom the kubeconfig authenticates.
 const administratorName = "kubernetes-admin"
 
 // administratorGroups returns the groups of administrators of a control plane.
@@ -37,7 +38,7 @@ func administratorGroups() []string {
 	return []string{request.GroupMasters, request.GroupAuthenticated}
 }
 
-// tokenHash is the SHA-256 of a token. It makes the time of a comparison independent of the token.
+// tokenHash is the SHA-256 of a token. Comparing hashes keeps the duration independent of the token.
 type tokenHash [sha256.Size]byte
 
 func hashToken(token string) tokenHash { return sha256.Sum256([]byte(token)) }
@@ -56,8 +57,8 @@ func ownerOf(secret *corev1.Secret) (types.UID, bool) {
 	return "", false
 }
 
-// ensureSecret creates the Secret of a control plane if it does not exist. It replaces the Secret of a
-// deleted control plane of the same name, and returns an error for a Secret that the fleet has not created.
+// ensureSecret creates the Secret of a control plane if it does not exist. It replaces the Secret of a deleted
+// control plane with the same name, and returns a *conflictError if the fleet did not create the Secret.
 func (f *Fleet) ensureSecret(ctx context.Context, object *controlplanes.ControlPlane) error {
 	name := secretOf(object.Name)
 	existing, err := f.secrets.Get(ctx, name)
@@ -129,7 +130,7 @@ func (f *Fleet) createSecret(ctx context.Context, object *controlplanes.ControlP
 }
 
 // setToken makes the token of an administrator valid before the event of its Secret arrives. If the Secret is
-// deleted in the meantime, the token of the next Secret replaces the token.
+// deleted in the meantime, the token in the next Secret replaces this token.
 func (f *Fleet) setToken(uid types.UID, token string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -22,9 +22,9 @@ func Definition() *controlplane.Definition {
 	}
 }
 
-// creation is the admission of new ControlPlane objects. It adds the finalizer, so that reconcile need not
-// write it. It rejects forks by users who may not read the source, because the administrator of a fork can
-// read all objects of the source, including Secrets.
+// creation is the admission plugin for new ControlPlane objects. It adds the finalizer, so that reconcile need
+// not write it. It rejects forks by users who do not have access to the source, because the administrator of a
+// fork can read all objects of the source, including Secrets.
 type creation struct{ authorizer authorizer.Authorizer }
 
 var (
@@ -38,7 +38,8 @@ func (creation) Name() string { return "ControlPlaneCreation" }
 // Handles implements admission.Plugin. The source of an existing control plane is immutable.
 func (creation) Handles(op admission.Operation) bool { return op == admission.Create }
 
-// objectOf returns the ControlPlane object of a request, or nil for requests of other resources.
+// objectOf returns the ControlPlane object of a request, or nil if the request is for another resource or for
+// a subresource.
 func objectOf(a *admission.Attributes) *unstructured.Unstructured {
 	resource := controlplanes.Resource()
 	obj, ok := a.Object.(*unstructured.Unstructured)
@@ -56,7 +57,7 @@ func (creation) Mutate(_ context.Context, a *admission.Attributes) error {
 	return nil
 }
 
-// addFinalizer adds the finalizer of the fleet to an object without it.
+// addFinalizer adds the finalizer of the fleet to an object that does not have it.
 func addFinalizer(obj *unstructured.Unstructured) {
 	if finalizers := obj.GetFinalizers(); !slices.Contains(finalizers, controlplanes.Finalizer) {
 		obj.SetFinalizers(append(finalizers, controlplanes.Finalizer))

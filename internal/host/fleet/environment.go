@@ -22,7 +22,8 @@ const proxyLifetime = 24 * time.Hour
 // url returns the URL of a control plane.
 func (f *Fleet) url(name string) string { return f.config.Env.Network.PublicURL + pathPrefix(name) }
 
-// env returns the environment of a session of a control plane. source is the source of a fork, or nil.
+// env returns the environment for a session of a control plane. source is the source of a fork, or nil if the
+// control plane is not a fork.
 func (f *Fleet) env(p *plane, s *session, keys *keySet, source *controlplanes.Source) (*controlplane.Env, error) {
 	env := *f.config.Env
 	var err error
@@ -47,7 +48,8 @@ func (f *Fleet) env(p *plane, s *session, keys *keySet, source *controlplanes.So
 }
 
 // options returns the options of a control plane: the options of the root control plane without its
-// authenticators and authorizers, and without addresses of the root. source is the source of a fork, or nil.
+// authenticators, authorizers and addresses. source is the source of a fork, or nil if the control plane is
+// not a fork.
 func (f *Fleet) options(keys *keySet, limits *limiter, source *controlplanes.Source) controlplane.Options {
 	o := f.commonOptions()
 	if deniesCalls(source) {
@@ -62,7 +64,7 @@ func (f *Fleet) options(keys *keySet, limits *limiter, source *controlplanes.Sou
 	return o
 }
 
-// commonOptions returns the options that are equal in all control planes.
+// commonOptions returns the options that all control planes of the fleet have in common.
 func (f *Fleet) commonOptions() controlplane.Options {
 	o := f.config.Options
 	o.Authentication = controlplane.AuthenticationOptions{DisableAnonymousAuth: true}
@@ -79,7 +81,8 @@ func (f *Fleet) commonOptions() controlplane.Options {
 // errCallDenied is the error of calls to other servers from a fork.
 var errCallDenied = errors.New("the control plane is a fork, which does not call other servers; spec.from.outgoingCalls=Allow permits it")
 
-// deniesCalls reports whether a control plane with a source calls no other servers.
+// deniesCalls reports whether a control plane with the given source must not call other servers. source is
+// nil if the control plane is not a fork; such control planes may call other servers.
 func deniesCalls(source *controlplanes.Source) bool {
 	return source != nil && source.OutgoingCalls != controlplanes.AllowCalls
 }

@@ -1,7 +1,8 @@
-// Package fleet runs the control planes that ControlPlane objects of the root control plane declare. A
-// control plane is served below /clusters/NAME/. It opens with its first request, and closes if it is idle.
-// Its keys are below a prefix of the host's store that contains the UID of its object, so that a new
-// control plane does not have the objects of a deleted control plane with the same name.
+// Package fleet runs the control planes that ControlPlane objects in the root control plane declare. A
+// control plane is served below /clusters/NAME/. The fleet opens a control plane on its first request, and
+// closes it when it is idle. The keys of a control plane are below a prefix of the host's store that contains
+// the UID of its object, so that a new control plane does not have the objects of a deleted control plane with
+// the same name.
 package fleet
 
 import (
@@ -39,18 +40,18 @@ type Config struct {
 	Root *controlplane.ControlPlane
 	// Env is the environment of the root control plane.
 	Env *controlplane.Env
-	// Backend is the store of the root control plane, with the bases of the control planes.
+	// Backend is the store of the root control plane. The fleet attaches the bases of control planes to it.
 	Backend *overlay.Backend
-	// Keys maps keys to resources; nil if values are not encrypted.
+	// Keys maps storage keys to resources; nil if values are not encrypted.
 	Keys *controlplane.Keys
-	// Scratch opens a store in memory, which the fleet closes.
+	// Scratch opens an empty store in memory, which the fleet closes.
 	Scratch func() (kv.Backend, error)
-	// Feed is the change feed of Prefix in Backend; nil disables watch caches.
+	// Feed is the change feed of the keys below Prefix in Backend; nil disables watch caches.
 	Feed *cache.Feed
-	// Options are the options of the root control plane with defaults. They apply to all control planes,
-	// except for authentication, authorization and addresses.
+	// Options are the options of the root control plane, with defaults applied. They apply to all control
+	// planes, except for authentication, authorization and addresses.
 	Options controlplane.Options
-	// Prefix is the prefix of the keys of all control planes, with a slash at its end: see
+	// Prefix is the prefix of the keys of all control planes, with a slash at its end; see
 	// controlplanes.KeyPrefix.
 	Prefix string
 	// RootPrefix is the prefix of the keys of the objects of the root control plane, with a slash at its end.
@@ -74,12 +75,12 @@ type Fleet struct {
 	shared   *controlplane.Shared
 	// backend is the store of the control planes. Their watches share one watch of the host's store.
 	backend *fanout.Backend
-	// templates contains the content with which control planes begin.
+	// templates contains the initial objects of control planes.
 	templates *templates
-	// rejection serves the requests that no control plane serves.
+	// rejection responds to the requests that no control plane serves.
 	rejection http.Handler
 
-	// lifetime ends with Close. running counts the goroutines.
+	// lifetime is canceled by Close. running counts the goroutines.
 	lifetime context.Context
 	stop     context.CancelFunc
 	running  sync.WaitGroup
@@ -92,7 +93,8 @@ type Fleet struct {
 		// hashes are the hashes of the administrators' tokens, by the UID of the control plane. The fleet
 		// can receive a Secret before its ControlPlane object.
 		hashes map[types.UID]tokenHash
-		// waiting contains the forks to reconcile when their source is ready, by the name of the source.
+		// waiting contains the forks that are reconciled again when their source is ready, by the name of
+		// the source.
 		waiting map[string][]planeKey
 	}
 }
@@ -103,16 +105,18 @@ type planeKey struct {
 	uid  types.UID
 }
 
-// clone returns a key with its own memory. The strings of a decoded object share the memory of its complete encoding.
+// clone returns a key with its own memory. Without the copy, the key would retain the complete encoding of the
+// object, because the strings of a decoded object share its memory.
 func (k planeKey) clone() planeKey { return planeKey{strings.Clone(k.name), cloneUID(k.uid)} }
 
 func cloneUID(uid types.UID) types.UID { return types.UID(strings.Clone(string(uid))) }
 
-// workers is the number of ControlPlane objects that are reconciled at the same time. They share fsyncs.
+// workers is the number of ControlPlane objects that are reconciled at the same time. Concurrent writes share
+// fsyncs.
 const workers = 16
 
-// Start starts a fleet. It returns before the existing objects are known. The caller must call
-// Close. It returns an error if the root control plane is not open, or the store cannot be watched.
+// Start starts a fleet. It returns before the fleet has received the existing objects. The caller must call
+// Close. Start returns an error if the root control plane is not open, or the store cannot be watched.
 func Start(config Config) (*Fleet, error) {
 	if config.Idle == 0 {
 		config.Idle = DefaultIdle
@@ -151,9 +155,9 @@ func Start(config Config) (*Fleet, error) {
 	return f, nil
 }
 
-// awaitSync closes synced, and then reconciles the existing objects. It reconciles one after another, so that
-// thousands of them do not delay requests. Finally, it deletes the keys of control planes that were deleted while
-// no server was running.
+// awaitSync closes synced when the existing objects are known, and then reconciles them. It reconciles one
+// object after another, so that thousands of objects do not delay requests. Finally, it deletes the keys of
+// control planes that were deleted while no server was running.
 func (f *Fleet) awaitSync() {
 	for _, followed := range []*reflector.Reflector{f.follower, f.tokens} {
 		select {
@@ -169,14 +173,14 @@ func (f *Fleet) awaitSync() {
 		}
 	}
 	if err := f.deleteOrphans(f.lifetime); err != nil && f.lifetime.Err() == nil {
-		f.logger.Error("the objects of deleted control planes may remain in the store until the next start", "err", err)
+		f.logger.Error("some objects of deleted control planes might remain in the store until the next start", "err", err)
 	}
 }
 
-// period is the interval of status updates and of the search for idle control planes.
+// period is the interval between status updates, and between searches for idle control planes.
 const period = 30 * time.Second
 
-// runPeriodically closes idle control planes, updates the usage in the status of the others, and opens
+// runPeriodically updates the usage in the status of control planes, closes idle control planes, and opens
 // closed control planes whose controllers have work.
 func (f *Fleet) runPeriodically() {
 	ticker := time.NewTicker(min(period, f.config.Idle))
@@ -197,8 +201,8 @@ func (f *Fleet) runPeriodically() {
 	}
 }
 
-// maxDue is the maximum number of control planes that are opened for their controllers in a period. It
-// limits the memory use if thousands of control planes have work at the same time.
+// maxDue is the maximum number of control planes that are opened for their controllers in each period. The
+// limit bounds the memory use if thousands of control planes have work at the same time.
 const maxDue = 32
 
 // openDue opens closed control planes whose controllers have work, one after another.
@@ -212,37 +216,38 @@ func (f *Fleet) openDue() {
 	}
 }
 
-// now returns the time of the server's clock.
+// now returns the time of the server's clock, which tests can simulate.
 func (f *Fleet) now() time.Time { return f.config.Env.Simulation.Now() }
 
-// AddressChanged updates the kubeconfigs after the serving certificate of the host has changed.
+// AddressChanged starts an update of the kubeconfigs of all control planes. The host calls it after its serving
+// certificate may have changed. It does not block.
 func (f *Fleet) AddressChanged() {
 	for _, p := range f.all() {
 		f.queue.Add(p.key)
 	}
 }
 
-// CloseIdle closes the control planes that had no request or watch for a duration, and waits until they are
-// closed. The first call for an idle control plane only notes the state of its controllers; see
+// CloseIdle closes the control planes that have had no request or watch for the given duration, and waits until
+// they are closed. The first call for an idle control plane only records the state of its controllers; see
 // controlplane.ControlPlane.IsIdle.
 func (f *Fleet) CloseIdle(idle time.Duration) {
 	waiting := false
 	for _, p := range f.all() {
 		waiting = p.closeIfIdle(idle) || waiting
 	}
-	if waiting { // the controllers may not have received all changes
-		_ = f.backend.RequestProgress(f.lifetime) // after an error, they remain open for another period
+	if waiting { // the controllers might not have received all changes
+		_ = f.backend.RequestProgress(f.lifetime) // after an error, the control planes stay open for another period
 	}
 }
 
-// HasControlPlanes reports whether there is a ControlPlane object.
+// HasControlPlanes reports whether any ControlPlane object exists.
 func (f *Fleet) HasControlPlanes() bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return len(f.mu.planes) > 0
 }
 
-// IsOpen reports whether there is an open control plane of a name.
+// IsOpen reports whether the control plane with the given name is open.
 func (f *Fleet) IsOpen(name string) bool {
 	f.mu.RLock()
 	p := f.mu.planes[name]
@@ -273,7 +278,8 @@ func (f *Fleet) Defines(resource schema.GroupResource) bool {
 	return false
 }
 
-// find returns the control plane of a name, or nil. It waits until the existing objects are known.
+// find returns the control plane with the given name, or nil if there is none. It waits until the existing
+// objects are known.
 func (f *Fleet) find(ctx context.Context, name string) (*plane, error) {
 	select {
 	case <-f.synced:
@@ -305,7 +311,7 @@ var (
 	errStopping = errors.New("the server is stopping")
 )
 
-// folder returns the prefix of all keys of a control plane.
+// folder returns the prefix of all storage keys of a control plane, with a slash at its end.
 func (f *Fleet) folder(uid types.UID) string {
 	return f.config.Prefix + string(uid) + "/"
 }

@@ -42,9 +42,10 @@ func (f *Fleet) newReflectors() error {
 	return err
 }
 
-// replaceObjects implements reflector.Config.Replace. It removes a control plane only if the list has no
-// object with its name, or an object with another UID, because an unreadable object must not cause the
-// deletion of the stored objects. Create may have added a control plane whose object is newer than the list.
+// replaceObjects implements reflector.Config.Replace. It removes a control plane only if the list contains no
+// object with its name, or a readable object with its name but another UID. An unreadable object must not cause
+// the deletion of the stored objects. It also keeps control planes whose objects are newer than the list,
+// because Create may have added them.
 func (f *Fleet) replaceObjects(_ context.Context, list *rest.List) error {
 	listed := map[string]bool{}
 	for record, err := range list.Items {
@@ -99,12 +100,13 @@ func (f *Fleet) decode(record *codec.Record) *controlplanes.ControlPlane {
 	return nil
 }
 
-// update applies the state of an object, and reconciles it. Before the existing objects are known, awaitSync
-// reconciles it. Create and the reflector call update concurrently, so the object can be older than the known state, or
-// belong to a deleted control plane of the same name. Such an object is ignored.
+// update applies the state of an object, and enqueues the object for reconciliation. Objects that arrive before
+// the existing objects are known are reconciled by awaitSync. Create and the reflector call update concurrently,
+// so the object can be older than the known state, or belong to a deleted control plane with the same name. Such
+// an object is ignored.
 func (f *Fleet) update(object *controlplanes.ControlPlane) {
 	key := planeKey{object.Name, object.UID}
-	revision, _ := strconv.ParseInt(object.ResourceVersion, 10, 64) // stored objects have a valid one
+	revision, _ := strconv.ParseInt(object.ResourceVersion, 10, 64) // stored objects have a valid resourceVersion
 	f.mu.Lock()
 	p := f.mu.planes[key.name]
 	var replaced *plane
@@ -133,7 +135,7 @@ func (f *Fleet) update(object *controlplanes.ControlPlane) {
 	}
 }
 
-// removed handles the deletion of an object.
+// removed handles the deletion of the object of p.
 func (f *Fleet) removed(p *plane) {
 	f.mu.Lock()
 	if f.mu.planes[p.key.name] == p {
@@ -143,8 +145,8 @@ func (f *Fleet) removed(p *plane) {
 	f.retire(p)
 }
 
-// retire closes a control plane without an object, and deletes its keys. Another server may already have
-// deleted the keys, but this server could write keys until it closed the control plane.
+// retire closes a control plane whose object was deleted, and deletes its keys. Even if another server has
+// deleted the keys, this server might have written keys until it closed the control plane.
 func (f *Fleet) retire(p *plane) {
 	p.remove()
 	f.running.Go(func() {
@@ -172,8 +174,8 @@ func (f *Fleet) replaceTokens(_ context.Context, list *rest.List) error {
 	return nil
 }
 
-// applyTokens implements reflector.Config.Apply. The control plane of a deleted Secret is reconciled, which
-// creates a new one.
+// applyTokens implements reflector.Config.Apply. If a Secret was deleted, its control plane is reconciled,
+// which creates a new Secret.
 func (f *Fleet) applyTokens(_ context.Context, events []rest.Event) error {
 	for i := range events {
 		owner, hash, name, ok := f.decodeToken(events[i].Record)
@@ -201,8 +203,8 @@ func (f *Fleet) applyTokens(_ context.Context, events []rest.Event) error {
 	return nil
 }
 
-// forgetToken makes the token of the control plane of a Secret invalid, unless it is the current owner of the Secret. The
-// owner is "" if the Secret no longer contains a token of the fleet.
+// forgetToken invalidates the token of the control plane whose name is in the name of the Secret, unless owner
+// is the UID of this control plane. owner is "" if the Secret no longer contains a token of the fleet.
 func (f *Fleet) forgetToken(secret string, owner types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -211,8 +213,8 @@ func (f *Fleet) forgetToken(secret string, owner types.UID) {
 	}
 }
 
-// decodeToken returns the UID and name of the control plane of a Secret, and the hash of its token. ok is
-// false if the Secret does not belong to the fleet.
+// decodeToken returns the UID and the name of the control plane that owns a Secret, and the hash of the token
+// in the Secret. ok is false if the Secret does not belong to the fleet or cannot be decoded.
 func (f *Fleet) decodeToken(record *codec.Record) (owner types.UID, hash tokenHash, name string, ok bool) {
 	obj, err := record.Shared()
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestUnreadableObject checks that a new list of the objects deletes the keys of a control plane without an
-// object, but not the keys of a control plane whose object cannot be decoded.
+// TestUnreadableObject checks that replaceObjects deletes the keys of a control plane whose object is not in
+// the list, but not the keys of a control plane whose object cannot be decoded.
 func TestUnreadableObject(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)
@@ -57,7 +57,8 @@ func TestUnreadableObject(t *testing.T) {
 	}
 }
 
-// TestCreatedAfterList checks that a list does not delete the keys of a control plane that was created after it.
+// TestCreatedAfterList checks that replaceObjects does not delete the keys of a control plane that was created
+// after the list was read.
 func TestCreatedAfterList(t *testing.T) {
 	t.Parallel()
 	for revision, remains := range map[int64]bool{4: true, 5: false} {

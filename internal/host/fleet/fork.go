@@ -16,21 +16,21 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
 
-// maxLayers is the maximum number of states below a fork. It is limited because each state adds a lookup to a
-// read. A fork at the end of a longer chain copies all objects.
+// maxLayers is the maximum number of states below a fork. The number is limited because each state adds a
+// lookup to a read. If a fork would have more layers, it copies all objects instead.
 const maxLayers = 16
 
-// sourceError reports that a fork cannot be created from the current state of its source. reason is the reason
-// of the condition Ready.
+// sourceError reports that a fork cannot be created from the current state of its source. reason is used as the
+// reason of the Ready condition.
 type sourceError struct{ reason, message string }
 
 func (e *sourceError) Error() string { return e.message }
 
-// fork returns the content of a new fork. It pins the state of the source in the store, or copies it. guard
-// contains operations for the commit that completes the fork. The error is a *sourceError if the source does
-// not exist, or has no state at the requested time.
+// fork returns the content of a new fork. It pins the state of the source in the store, or copies the state.
+// guard contains operations that the caller must add to the commit that completes the fork. The error is a
+// *sourceError if the source does not exist, or has no state at the requested time.
 func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Source) (begun content, guard []kv.Op, err error) {
-	from, below := types.UID(""), &keySet{} // describe the root control plane
+	from, below := types.UID(""), &keySet{} // the values for the root control plane
 	if source.ControlPlane != "" {
 		f.awaitSource(p, source.ControlPlane) // before the source is read, so that no event is missed
 		defer func() {
@@ -43,7 +43,7 @@ func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Sour
 		}
 	}
 	if source.Time != nil || source.ResourceVersion != "" {
-		defer func() { err = expired(err) }() // the newest state cannot expire: the next attempt succeeds
+		defer func() { err = expired(err) }() // not for the newest state: if it has expired, the next attempt uses a newer one
 	}
 	revision, err := f.sourceRevision(ctx, source, below.revision)
 	if err != nil {
@@ -72,8 +72,8 @@ func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Sour
 	return begun, guard, err
 }
 
-// expired converts the errors for a revision that the store does not have to a *sourceError. It returns
-// other errors unchanged.
+// expired converts an error for a revision that the store does not have into a *sourceError. It returns other
+// errors unchanged.
 func expired(err error) error {
 	switch {
 	case errors.Is(err, kv.ErrCompacted):
@@ -84,20 +84,20 @@ func expired(err error) error {
 	return err
 }
 
-// hasHistory reports whether the history contains a control plane. It contains only the root, whose
-// uid is "".
+// hasHistory reports whether there is a history of a control plane. A history exists only for the root control
+// plane, whose uid is "".
 func (f *Fleet) hasHistory(uid types.UID) bool {
 	return uid == "" && f.config.Env.Storage.History != nil
 }
 
-// pinner returns the store if it can retain states.
+// pinner returns the store as a kv.Pinner. ok is false if the store cannot retain states.
 func (f *Fleet) pinner() (kv.Pinner, bool) {
 	p, ok := f.config.Backend.Backend.(kv.Pinner)
 	return p, ok
 }
 
-// pin retains the layers of a fork. Another attempt may have pinned other revisions, possibly at the same time;
-// unpin releases all of them when the fork is deleted.
+// pin retains the layers of a fork. Other attempts, which may run at the same time, may have pinned other
+// revisions; unpin releases all of them when the fork is deleted.
 func (f *Fleet) pin(ctx context.Context, pinner kv.Pinner, uid types.UID, layers []layer) error {
 	for _, l := range layers {
 		if err := pinner.Pin(ctx, string(uid), f.prefixOf(l.UID), l.Revision); err != nil {
@@ -107,7 +107,7 @@ func (f *Fleet) pin(ctx context.Context, pinner kv.Pinner, uid types.UID, layers
 	return nil
 }
 
-// awaitSource makes a fork reconcile again when the control plane of a name is ready.
+// awaitSource registers the fork p to be reconciled again when the control plane with the given name is ready.
 func (f *Fleet) awaitSource(p planeKey, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,7 +126,7 @@ func (f *Fleet) endAwait(p planeKey, name string) {
 	}
 }
 
-// sourceReady reconciles the forks that wait for the control plane of a name.
+// sourceReady enqueues the forks that wait for the control plane with the given name.
 func (f *Fleet) sourceReady(name string) {
 	f.mu.Lock()
 	waiting := f.mu.waiting[name]
@@ -137,8 +137,8 @@ func (f *Fleet) sourceReady(name string) {
 	}
 }
 
-// source returns the UID and the keys of the control plane of a name. It returns a *sourceError if the
-// control plane does not exist or is not ready.
+// source returns the UID and the keys of the control plane with the given name. It returns a *sourceError if
+// the control plane does not exist or is not ready.
 func (f *Fleet) source(ctx context.Context, name string) (types.UID, *keySet, error) {
 	missing := &sourceError{"SourceNotFound", fmt.Sprintf("spec.from: there is no control plane %q", name)}
 	p, err := f.find(ctx, name)
@@ -152,7 +152,7 @@ func (f *Fleet) source(ctx context.Context, name string) (types.UID, *keySet, er
 	if err != nil {
 		return "", nil, err
 	}
-	// A deletion acquires the lock before it deletes the keys.
+	// The lock prevents a concurrent deletion, which acquires it before it deletes the keys.
 	if err := p.opening.Acquire(ctx, 1); err != nil {
 		return "", nil, err
 	}
@@ -173,8 +173,8 @@ func (f *Fleet) source(ctx context.Context, name string) (types.UID, *keySet, er
 	return p.key.uid, keys, nil
 }
 
-// sourceRevision returns the revision of the requested state of a source. begun is the first revision of
-// the source.
+// sourceRevision returns the revision of the requested state of a source. begun is the revision at which the
+// source was created.
 func (f *Fleet) sourceRevision(ctx context.Context, source *controlplanes.Source, begun kv.Revision) (revision kv.Revision, err error) {
 	switch {
 	case source.ResourceVersion != "":
@@ -208,15 +208,14 @@ func (f *Fleet) unpin(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// forkBase is the state of a control plane as the base of a fork, under the keys of the fork. It excludes
-// the objects that belong to the running server of the source, and re-encrypts values for their keys in the
-// fork.
+// forkBase is the state of a source, presented as the base of a fork. It excludes the objects that describe the
+// running server of the source, and re-encrypts values for their keys in the fork.
 type forkBase struct {
 	overlay.Base
 	fleet *Fleet
 	// from and to are the prefixes of the source and of the fork.
 	from, to string
-	// excluded are the prefixes of relative keys that are not copied.
+	// excluded are the prefixes of the relative keys that the fork does not contain.
 	excluded []string
 }
 
@@ -245,7 +244,7 @@ func (b *forkBase) Scan(start, end string, size int) overlay.Cursor {
 	return &forkCursor{b, b.Base.Scan(start, end, size)}
 }
 
-// forkCursor skips the entries that are not copied.
+// forkCursor skips the excluded entries, and re-encrypts the others.
 type forkCursor struct {
 	base   *forkBase
 	source overlay.Cursor
@@ -295,14 +294,14 @@ func (b *forkBase) Count(ctx context.Context, start, end string) (int64, error) 
 	return total - kubeconfigs, err
 }
 
-// The prefixes of relative keys of the root control plane.
+// Prefixes of relative keys in the root control plane.
 const (
 	controlPlaneKeys = "mainstay.dev/controlplanes/"
 	secretKeys       = "secrets/" + secretNamespace + "/"
 )
 
-// excludes reports whether a relative key is not copied. Kubeconfigs of control planes are excluded, because
-// they would give the users of a fork access to these control planes.
+// excludes reports whether the fork does not contain the object with a relative key. Kubeconfigs of control
+// planes are excluded, because they would give the users of a fork access to these control planes.
 func (b *forkBase) excludes(ctx context.Context, key string) (bool, error) {
 	for _, prefix := range b.excluded {
 		if strings.HasPrefix(key, prefix) {

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// clustersPrefix precedes the name of a control plane in paths.
+// clustersPrefix is the part of a path before the name of a control plane.
 const clustersPrefix = "/clusters/"
 
 // pathPrefix returns the prefix of the paths of a control plane.
@@ -34,8 +34,8 @@ func nameOf(path string) string {
 	return name
 }
 
-// Handler returns a handler that passes requests below /clusters/NAME/ to the control plane of that name,
-// and all other requests to root.
+// Handler returns a handler that passes requests below /clusters/NAME/ to the control plane with that name, and
+// all other requests to root.
 func (f *Fleet) Handler(root http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := nameOf(r.URL.Path); name != "" {
@@ -46,7 +46,7 @@ func (f *Fleet) Handler(root http.Handler) http.Handler {
 	})
 }
 
-// serve serves a request to a control plane.
+// serve serves a request to the control plane with the given name, or rejects it.
 func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 	cut, ok := request.WithoutPathPrefix(r, pathPrefix(name))
 	if !ok {
@@ -65,7 +65,8 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 	f.reject(w, cut, err)
 }
 
-// acquire returns a session for a request. Only a request with valid credentials opens a control plane.
+// acquire returns a session for a request; the caller must release it. If the control plane is closed, only a
+// request with valid credentials opens it.
 func (f *Fleet) acquire(r *http.Request, p *plane) (*session, error) {
 	if p == nil {
 		return nil, errMissing
@@ -81,7 +82,7 @@ func (f *Fleet) acquire(r *http.Request, p *plane) (*session, error) {
 
 // Reasons for rejecting requests, in addition to the errors of plane.usable.
 var (
-	errMissing      = errors.New("there is no control plane of this name")
+	errMissing      = errors.New("there is no control plane with this name")
 	errEscaped      = errors.New("the name of the control plane is escaped in the path")
 	errUnrecognized = errors.New("the credentials are not valid in the control plane")
 )
@@ -89,8 +90,8 @@ var (
 type reasonKey struct{}
 
 // reject responds to a request that no control plane serves. Only the administrator of the control plane,
-// and users of the root control plane with the permission to enter it, receive the reason. For all others,
-// the response does not depend on whether a control plane of this name exists.
+// and users of the root control plane with the permission to enter it, receive the reason. For all other users,
+// the response does not depend on whether a control plane with this name exists.
 func (f *Fleet) reject(w http.ResponseWriter, r *http.Request, reason error) {
 	f.rejection.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), reasonKey{}, reason)))
 }
@@ -125,7 +126,7 @@ func (f *Fleet) newRejection() http.Handler {
 	)
 }
 
-// rejectionError returns the response to an authenticated user.
+// rejectionError returns the API error for an authenticated user.
 func (f *Fleet) rejectionError(r *http.Request, reason error) error {
 	name := nameOf(request.PathPrefix(r.Context()))
 	switch {

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// FuzzPath checks that a path belongs to exactly one control plane, even if it is escaped, and that the
-// path without the prefix is the rest of the client's path.
+// FuzzPath checks that a path belongs to exactly one control plane, even if it is escaped, and that removing
+// the prefix leaves exactly the rest of the client's path.
 func FuzzPath(f *testing.F) {
 	for _, path := range []string{
 		"/clusters/a/api", "/clusters/a", "/clusters//a/api", "/clusters/%61/api", "/clusters/a%2Fapi", "/clusters%2Fa/api", "/clusters/a/../b/api",

@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// identityKey returns the key of the keys and certificates of a control plane.
+// identityKey returns the storage key of the keys and certificates of a control plane.
 func (f *Fleet) identityKey(uid types.UID) string { return f.folder(uid) + controlplanes.IdentityKey }
 
 // objectPrefix returns the prefix of the objects of a control plane.
@@ -30,10 +30,11 @@ func (f *Fleet) objectPrefix(uid types.UID) string { return f.folder(uid) + cont
 // keySet contains the keys and certificates of a control plane.
 type keySet struct {
 	*pki.Set
-	// issuer is the issuer of service account tokens: the first URL of the control plane. It does not
-	// change with the address of the server, and is equal on all servers over the same etcd.
+	// issuer is the issuer of service account tokens. It is the first URL of the control plane, does not
+	// change when the address of the server changes, and is equal on all servers that share an etcd cluster.
 	issuer string
-	// revision is the revision at which the control plane began.
+	// revision is the revision at which the keys were stored, and therefore the first revision of the
+	// control plane.
 	revision kv.Revision
 	content
 }
@@ -59,9 +60,9 @@ func (f *Fleet) readKeys(ctx context.Context, p planeKey) (*keySet, error) {
 	return f.decodeKeys(ctx, p.uid, entry)
 }
 
-// ensureKeys returns the keys and certificates of a control plane, and creates missing ones. They are encrypted
-// like Secrets. source is the source of a fork, or nil; see fork for the errors. It must not be called for a control plane
-// that is being deleted.
+// ensureKeys returns the keys and certificates of a control plane, and creates them if they do not exist. They
+// are encrypted like Secrets. source is the source of a fork, or nil if the control plane is not a fork; see
+// fork for the errors. ensureKeys must not be called for a control plane that is being deleted.
 func (f *Fleet) ensureKeys(ctx context.Context, p planeKey, source *controlplanes.Source) (*keySet, error) {
 	if existing, err := f.readKeys(ctx, p); existing != nil || err != nil {
 		return existing, err
@@ -96,7 +97,7 @@ func (f *Fleet) ensureKeys(ctx context.Context, p planeKey, source *controlplane
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("store the keys of the control plane: %w", err)
-	case !result.Committed && result.Current[0] != nil: // another server has created them
+	case !result.Committed && result.Current[0] != nil: // another server has created the keys
 		return f.decodeKeys(ctx, p.uid, result.Current[0])
 	case !result.Committed:
 		return nil, errCopyInterrupted
@@ -163,9 +164,9 @@ func (f *Fleet) identity(p *plane, keys *keySet) (controlplane.Identity, error) 
 	}, nil
 }
 
-// ownProxies authenticates the front proxies of a control plane. It leaves the headers with the user in the request,
-// because visitors authenticates the front proxies of the root control plane. The authentication filter
-// removes the headers later.
+// ownProxies authenticates the front proxies of a control plane. It does not remove the headers that contain
+// the user from the request, because visitors needs them to authenticate the front proxies of the root control
+// plane. The authentication filter removes the headers later.
 type ownProxies struct{ *authn.RequestHeaders }
 
 // Authenticate implements authn.Authenticator.
@@ -176,7 +177,8 @@ func (p ownProxies) Authenticate(r *http.Request) (*request.Authentication, erro
 	return p.RequestHeaders.Authenticate(withOwnHeader(r))
 }
 
-// withOwnHeader returns a shallow copy of a request with a copy of its header, which authenticators can change.
+// withOwnHeader returns a shallow copy of a request whose header is also copied, so that authenticators can
+// modify the header.
 func withOwnHeader(r *http.Request) *http.Request {
 	attempt := *r
 	attempt.Header = r.Header.Clone()

@@ -20,11 +20,12 @@ import (
 // deletionOps is the maximum number of keys that one commit deletes. etcd allows 128 operations.
 const deletionOps = 100
 
-// deletionCommits is the number of concurrent commits of a deletion. Stores combine concurrent commits into one fsync.
+// deletionCommits is the number of concurrent commits of a deletion. Stores use one fsync for several
+// concurrent commits.
 const deletionCommits = 16
 
-// deleteKeys deletes all keys of a control plane, and releases the state of its source. After an error or a crash it can
-// be called again.
+// deleteKeys deletes all storage keys of a control plane, and releases the state of its source. After an error
+// or a crash, it can be called again.
 func (f *Fleet) deleteKeys(ctx context.Context, uid types.UID) error {
 	err := f.deletePrefix(ctx, f.folder(uid), deletionCommits, func(ctx context.Context, ops ...kv.Op) error {
 		_, err := f.config.Env.Storage.Backend.Commit(ctx, ops...)
@@ -36,9 +37,9 @@ func (f *Fleet) deleteKeys(ctx context.Context, uid types.UID) error {
 	return f.unpin(ctx, uid)
 }
 
-// deletePrefix deletes all keys with a prefix by commits of at most deletionOps operations. It calls commit
-// concurrently, up to the given number of calls. It repeats the deletion until it finds no keys, because
-// another server could still write keys.
+// deletePrefix deletes all keys with a prefix, in commits of at most deletionOps operations. Up to concurrent
+// calls of commit run at the same time. deletePrefix repeats the deletion until it finds no keys, because
+// another server might still write keys.
 func (f *Fleet) deletePrefix(ctx context.Context, prefix string, concurrent int, commit func(context.Context, ...kv.Op) error) error {
 	for {
 		deleted, err := f.deleteRange(ctx, prefix, concurrent, commit)
@@ -48,8 +49,8 @@ func (f *Fleet) deletePrefix(ctx context.Context, prefix string, concurrent int,
 	}
 }
 
-// deleteRange deletes the present keys with a prefix, in ascending order, and returns their number. Each page begins after the
-// previous one, because a store needs time to skip deleted keys.
+// deleteRange deletes the existing keys with a prefix, in ascending order, and returns their number. Each page
+// begins after the previous one instead of at the prefix, because a store needs time to skip deleted keys.
 func (f *Fleet) deleteRange(ctx context.Context, prefix string, concurrent int, commit func(context.Context, ...kv.Op) error) (deleted int, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrent)
@@ -68,7 +69,8 @@ func (f *Fleet) deleteRange(ctx context.Context, prefix string, concurrent int, 
 	}
 }
 
-// deleteSecret deletes the Secret of a control plane. The garbage collector also deletes it, if it runs.
+// deleteSecret deletes the Secret of a control plane. It does not rely on the garbage collector, which might
+// not be running.
 func (f *Fleet) deleteSecret(ctx context.Context, object *controlplanes.ControlPlane) error {
 	name := secretOf(object.Name)
 	secret, err := f.secrets.Get(ctx, name)
@@ -88,8 +90,9 @@ func (f *Fleet) deleteSecret(ctx context.Context, object *controlplanes.ControlP
 	return err
 }
 
-// deleteOrphans deletes the keys of control planes without an object. It reads the keys before the objects,
-// because another server can create control planes at the same time.
+// deleteOrphans deletes the storage keys of control planes whose objects no longer exist. It reads the keys
+// before the objects, so that it does not delete the keys of a control plane that another server creates at the
+// same time.
 func (f *Fleet) deleteOrphans(ctx context.Context) error {
 	stored, err := f.storedUIDs(ctx)
 	if err != nil || len(stored) == 0 {
@@ -114,7 +117,7 @@ func (f *Fleet) deleteOrphans(ctx context.Context) error {
 	return nil
 }
 
-// storedUIDs returns the UIDs of the control planes with keys or pins in the store.
+// storedUIDs returns the UIDs of the control planes that have keys or pins in the store.
 func (f *Fleet) storedUIDs(ctx context.Context) (sets.Set[types.UID], error) {
 	all := f.config.Prefix
 	uids := sets.Set[types.UID]{}

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestDeletePrefix checks that the keys of several pages are deleted, including a key that is written
-// during the deletion.
+// TestDeletePrefix checks that several pages of keys are deleted, including a key that is written during the
+// deletion.
 func TestDeletePrefix(t *testing.T) {
 	t.Parallel()
 	for _, concurrent := range []int{1, deletionCommits} {

@@ -23,24 +23,24 @@ type limiter struct {
 	rate  *rate.Limiter
 
 	watches    atomic.Int64
-	maxWatches atomic.Int64 // 0 is unlimited
+	maxWatches atomic.Int64 // 0 means no limit
 
 	mu struct {
 		sync.Mutex
-		objects, bytes int64 // maxima; 0 is unlimited
-		seats          int64
-		// requests is the semaphore of concurrent requests. A change of the limit replaces it.
+		objects, bytes int64 // maximums; 0 means no limit
+		seats          int64 // maximum number of concurrent requests
+		// requests is the semaphore of concurrent requests. It is replaced when seats changes.
 		requests *semaphore.Weighted
 	}
 	waiting atomic.Int64 // requests that wait for the semaphore
 
-	// requested and rejected count all requests and the rejected ones.
+	// requested counts all requests, and rejected the requests and writes that exceeded a limit.
 	requested, rejected atomic.Int64
 }
 
-// defaultConcurrentRequests is the maximum number of concurrent requests of a control plane without a
-// limit. It bounds the memory and the storage requests of a control plane, because its administrators are
-// members of system:masters and therefore exempt from priority and fairness.
+// defaultConcurrentRequests returns the maximum number of concurrent requests of a control plane that does not
+// set spec.limits.concurrentRequests. Priority and fairness cannot limit the memory and the storage requests of
+// a control plane, because its administrators are members of system:masters and therefore exempt.
 func defaultConcurrentRequests() int64 { return int64(8 * runtime.GOMAXPROCS(0)) }
 
 // waitingPerSeat is the maximum number of waiting requests per permitted concurrent request.
@@ -48,7 +48,7 @@ const waitingPerSeat = 32
 
 func newLimiter() *limiter { return &limiter{rate: rate.NewLimiter(rate.Inf, 0)} }
 
-// set applies limits. Requests in progress are not affected.
+// set applies new limits. Requests in progress are not affected.
 func (l *limiter) set(limits *controlplanes.Limits) {
 	l.maxWatches.Store(int64(limits.Watches))
 	if n := int(limits.RequestsPerSecond); n > 0 {
@@ -72,7 +72,7 @@ func (l *limiter) set(limits *controlplanes.Limits) {
 	}
 }
 
-// tooMany returns the error 429 for a limit.
+// tooMany returns an API error with code 429, which asks the client to retry after 1 s.
 func tooMany(format string, args ...any) error {
 	return apierrors.NewTooManyRequests(fmt.Sprintf(format, args...), 1)
 }
@@ -122,7 +122,7 @@ func (l *limiter) admit(ctx context.Context) (release func(), err error) {
 	return func() { requests.Release(1) }, nil
 }
 
-// admitWatch counts a watch until the end of its request.
+// admitWatch counts a watch until ctx ends. It returns an API error with code 429 if the limit is reached.
 func (l *limiter) admitWatch(ctx context.Context) error {
 	limit := l.maxWatches.Load()
 	if l.watches.Add(1) > limit && limit > 0 {

@@ -8,13 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultSeries is the default number of control planes with their own series.
+// DefaultSeries is the default maximum number of control planes that have their own series.
 const DefaultSeries = 100
 
-// Metrics are the metrics of a fleet. It is a prometheus.Collector without metrics before the fleet has
+// Metrics collects the metrics of a fleet as a prometheus.Collector. It collects nothing before the fleet has
 // started. It is safe for concurrent use.
 type Metrics struct {
-	// series is the maximum number of control planes with their own series.
+	// series is the maximum number of control planes that have their own series.
 	series int
 	fleet  atomic.Pointer[Fleet]
 
@@ -22,8 +22,9 @@ type Metrics struct {
 	requests, rejected, stored *prometheus.Desc
 }
 
-// NewMetrics registers metrics in which at most series control planes have their own series, ordered by the
-// number of requests. 0 disables these series. It returns an error if the metrics are already registered.
+// NewMetrics registers the metrics of a fleet. series is the maximum number of control planes that have their
+// own series; the control planes with the most requests are selected. NewMetrics returns an error if the
+// metrics are already registered.
 func NewMetrics(registerer prometheus.Registerer, series int) (*Metrics, error) {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("mainstay_"+name, help, labels, nil)
@@ -47,7 +48,7 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	}
 }
 
-// measured contains the values of a control plane.
+// measured contains the metric values of one control plane.
 type measured struct {
 	name               string
 	open               bool

@@ -20,8 +20,8 @@ type plane struct {
 	key   planeKey
 	// revision is the resourceVersion of the object when the fleet received it.
 	revision int64
-	// opening is a lock that is held while the control plane is opened or closed. Waiting for it
-	// respects a context.
+	// opening is a lock that is held while the control plane is opened or closed. It is a semaphore, so
+	// that waiting for the lock ends with a context.
 	opening *semaphore.Weighted
 
 	mu struct {
@@ -31,9 +31,9 @@ type plane struct {
 		removed bool                 // the object is being deleted
 		session *session             // nil while the control plane is closed
 		limits  *limiter             // nil before the first session
-		stored  controlplanes.Status // only the usage in the status
-		// requested is the time of the last request, and reported is the time that the status contains;
-		// they are zero if there was no request. used is the start of the idle time.
+		stored  controlplanes.Status // contains only the usage in the status
+		// requested is the time of the last request, and reported is the time of the last request that the
+		// status contains; each is zero if there was no request. used is the start of the idle time.
 		requested, reported, used time.Time
 		wake                      wakeTime
 		// reportDue is set if the next status update must contain the usage and the wake time.
@@ -41,17 +41,17 @@ type plane struct {
 	}
 }
 
-// wakeTime is the time at which a controller of a closed control plane has work.
+// wakeTime is the next time at which a controller of a closed control plane has work.
 type wakeTime struct {
-	at time.Time // zero without work
-	// own reports that this process ran the controllers, and has not received a status since it reported at.
-	// Otherwise, at is the time in the status, which another process may have set.
+	at time.Time // zero if there is no work
+	// own is true if this process ran the controllers, and has not received a status since it reported at.
+	// Otherwise, at is the time in the status, which another process may have written.
 	own bool
-	// reported is the time that this process has written to the status.
+	// reported is the wake time that the status contains, as far as this process knows.
 	reported time.Time
 }
 
-// session is the time from opening a control plane to closing it.
+// session is an open control plane, from its opening until it is closed.
 type session struct {
 	*controlplane.ControlPlane
 	// drain ends the watches of the session, and endTunnels its upgraded connections.
@@ -61,8 +61,8 @@ type session struct {
 	base       overlay.Base // nil if there is none
 	detach     func()       // detaches the base, and releases the watch caches
 	opened     time.Time    // time of opening, by the clock of the server
-	// requests counts open requests and watches. It is guarded by plane.mu; ended is closed when the
-	// session is closed and the last request has ended.
+	// requests counts open requests and watches. requests and closed are guarded by plane.mu. ended is
+	// closed when closed is true and the last request has ended.
 	requests int
 	closed   bool
 	ended    chan struct{}
@@ -72,8 +72,8 @@ func newPlane(f *Fleet, key planeKey) *plane {
 	return &plane{fleet: f, key: key, opening: semaphore.NewWeighted(1)}
 }
 
-// set applies the state of the object at a revision, unless a newer state was applied. It returns the reason
-// why no requests are served, or nil.
+// set applies the state of the object at a revision, unless a newer state was applied. It returns the same error
+// as usable.
 func (p *plane) set(object *controlplanes.ControlPlane, revision int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,14 +116,14 @@ func (p *plane) usableLocked() error {
 	return nil
 }
 
-// usable returns the reason why the control plane does not serve requests, or nil.
+// usable returns errRemoved or errPaused if the control plane must not serve requests, and nil otherwise.
 func (p *plane) usable() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.usableLocked()
 }
 
-// opened returns the open control plane, or nil.
+// opened returns the open control plane, or nil if it is closed.
 func (p *plane) opened() *controlplane.ControlPlane {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,8 +133,9 @@ func (p *plane) opened() *controlplane.ControlPlane {
 	return p.mu.session.ControlPlane
 }
 
-// acquire returns the session for a request. It opens the control plane if necessary. The caller must call
-// release. It returns the errors of usable, ctx and the store.
+// acquire returns the session for a request. It opens the control plane if it is closed. The caller must call
+// release. acquire returns the errors of usable, of ctx and of opening the control plane, and errStopping if
+// the fleet is being closed.
 func (p *plane) acquire(ctx context.Context) (*session, error) {
 	if s, err := p.join(); s != nil || err != nil {
 		return s, err
@@ -143,14 +144,14 @@ func (p *plane) acquire(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s, err := p.join()
-	if s == nil && err == nil { // closed in between
+	if s == nil && err == nil { // it was closed in the meantime
 		return p.acquire(ctx)
 	}
 	return s, err
 }
 
-// ensureOpen opens the control plane, if it is closed. used is the start of its idle time. It returns the
-// same errors as acquire.
+// ensureOpen opens the control plane, if it is closed. used is the start of the idle time of the new session.
+// ensureOpen returns the same errors as acquire.
 func (p *plane) ensureOpen(ctx context.Context, used time.Time) error {
 	if err := p.opening.Acquire(ctx, 1); err != nil {
 		return err
@@ -182,15 +183,17 @@ func (p *plane) isDue() bool {
 	return p.mu.session == nil && !p.mu.wake.at.IsZero() && !p.fleet.now().Before(p.mu.wake.at) && p.usableLocked() == nil
 }
 
-// openForWork opens the control plane for its controllers. It closes when they are no longer busy.
+// openForWork opens the control plane for its controllers. The session counts as idle from the start, so the
+// control plane closes when its controllers are no longer busy.
 func (p *plane) openForWork(ctx context.Context) {
 	err := p.ensureOpen(ctx, time.Now().Add(-p.fleet.config.Idle))
 	if err != nil && ctx.Err() == nil && p.usable() == nil {
-		p.fleet.logger.Error("a control plane cannot be opened for its controllers; the next attempt follows", "name", p.key.name, "err", err)
+		p.fleet.logger.Error("a control plane cannot be opened for its controllers; another attempt follows", "name", p.key.name, "err", err)
 	}
 }
 
-// join adds a request to the current session. It returns nil, nil if there is none.
+// join adds a request to the current session, and returns the session. It returns nil, nil if the control plane
+// is closed.
 func (p *plane) join() (*session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,7 +211,7 @@ func (p *plane) join() (*session, error) {
 	return p.mu.session, nil
 }
 
-// release ends a request.
+// release removes a request from its session.
 func (p *plane) release(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,9 +223,8 @@ func (p *plane) release(s *session) {
 	}
 }
 
-// open creates a session. The caller must hold the lock opening, and must have checked usable while it held
-// the lock. A deletion acquires the lock before it deletes the keys, so open cannot create keys after the
-// deletion.
+// open creates a session. The caller must hold the lock opening, and must have called usable while holding it.
+// A deletion acquires the lock before it deletes the keys, so open cannot create keys after the deletion.
 func (p *plane) open(ctx context.Context) (*session, error) {
 	p.mu.Lock()
 	source := p.mu.spec.From
@@ -272,8 +274,8 @@ func (p *plane) limitsLocked() *limiter {
 	return p.mu.limits
 }
 
-// close ends the current session, if there is one: it ends its watches and upgraded connections, and
-// returns when all requests and goroutines have ended.
+// close ends the current session, if there is one. It closes the watches and the upgraded connections of the
+// session, and returns when all requests and goroutines of the session have ended.
 func (p *plane) close() {
 	_ = p.opening.Acquire(context.Background(), 1) // opening a control plane takes milliseconds
 	defer p.opening.Release(1)
@@ -283,11 +285,11 @@ func (p *plane) close() {
 	s.end()
 }
 
-// closeIfIdle closes the session if it had no request for a duration, and its controllers are idle. waiting is true if only the
-// controllers were not idle yet.
+// closeIfIdle closes the session if it has had no request for the given duration and its controllers are idle.
+// waiting is true if the session stays open only because its controllers are not idle yet.
 func (p *plane) closeIfIdle(idle time.Duration) (waiting bool) {
 	if !p.opening.TryAcquire(1) {
-		return false // it is being opened or closed
+		return false // the control plane is being opened or closed
 	}
 	defer p.opening.Release(1)
 	p.mu.Lock()
@@ -311,15 +313,15 @@ func (p *plane) closeIfIdle(idle time.Duration) (waiting bool) {
 	return false
 }
 
-// isUnusedLocked reports whether there is a session, it had no request for a duration, and its controllers
-// are not busy. mu must be held.
+// isUnusedLocked reports whether there is a session that has had no request for the given duration and whose
+// controllers are not busy. mu must be held.
 func (p *plane) isUnusedLocked(idle time.Duration) bool {
 	s := p.mu.session
 	return s != nil && s.requests == 0 && time.Since(p.mu.used) >= idle && !s.busy(p.fleet.now())
 }
 
-// endLocked removes the session, so that it receives no more requests. It returns nil if there is no
-// session. mu must be held.
+// endLocked removes the current session from p, so that the session receives no more requests. It returns the
+// session, or nil if there is none. mu must be held.
 func (p *plane) endLocked() *session {
 	s := p.mu.session
 	if s == nil {
@@ -340,13 +342,14 @@ func (p *plane) endLocked() *session {
 // startTime is the maximum time that the controllers of a control plane need to start.
 const startTime = time.Minute
 
-// busy reports whether controllers are busy, or may not have started yet. now is the time of the server's clock.
+// busy reports whether controllers are busy, or might not have started yet. now is the time of the server's
+// clock.
 func (s *session) busy(now time.Time) bool {
 	busy, _, known := s.PendingWork()
 	return busy || !known && now.Sub(s.opened) < startTime
 }
 
-// end ends the requests of a session and closes the control plane.
+// end ends the requests of a session and closes the control plane. It does nothing if s is nil.
 func (s *session) end() {
 	if s == nil {
 		return

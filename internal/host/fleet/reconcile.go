@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/work"
 )
 
-// obstacleDelay is the delay before another attempt after an obstacle.
+// obstacleDelay is the delay before a control plane with an obstacle is reconciled again.
 const obstacleDelay = 30 * time.Second
 
 // reconcile makes the finalizer, the Secret and the status of a ControlPlane object match its spec, or
@@ -46,7 +46,7 @@ func (f *Fleet) reconcile(ctx context.Context, key planeKey) error {
 	case object.DeletionTimestamp != nil:
 		return f.finalize(ctx, p, object)
 	}
-	if object.Status.Phase == "" { // it is a new control plane
+	if object.Status.Phase == "" { // a new control plane
 		f.templates.prepareOnce()
 	}
 	if err := f.ensureFinalizer(ctx, object); err != nil {
@@ -70,8 +70,8 @@ func (f *Fleet) reconcile(ctx context.Context, key planeKey) error {
 // obstacle is the reason why a control plane is not ready.
 type obstacle struct{ reason, message string }
 
-// prepare creates the Secret of a control plane, and the content of a fork. It returns an obstacle if the control plane cannot
-// become ready without a change of other objects.
+// prepare creates the Secret of a control plane, and the content of a fork. It returns an obstacle if the
+// control plane cannot become ready until other objects change.
 func (f *Fleet) prepare(ctx context.Context, p *plane, object *controlplanes.ControlPlane) (*obstacle, error) {
 	if object.Spec.From != nil && (object.Status.SourceRevision == "" || p.opened() == nil) { // an open fork has its layers
 		keys, err := f.ensureKeys(ctx, p.key, object.Spec.From)
@@ -96,7 +96,8 @@ func (f *Fleet) prepare(ctx context.Context, p *plane, object *controlplanes.Con
 	return nil, nil
 }
 
-// finalize deletes all objects of a control plane, its Secret, and then its finalizer.
+// finalize deletes all objects of a control plane and its Secret, and then removes the finalizer from its
+// ControlPlane object.
 func (f *Fleet) finalize(ctx context.Context, p *plane, object *controlplanes.ControlPlane) error {
 	p.remove()
 	if !slices.Contains(object.Finalizers, controlplanes.Finalizer) {
@@ -168,7 +169,7 @@ func (f *Fleet) status(p *plane, object *controlplanes.ControlPlane, obstacle *o
 	return &status
 }
 
-// updateStatus stores a status if it differs from the stored status.
+// updateStatus writes a status if it differs from the stored status.
 func (f *Fleet) updateStatus(ctx context.Context, p *plane, status *controlplanes.Status) error {
 	_, err := f.objects.Subresource("status").Update(ctx, types.NamespacedName{Name: p.key.name}, func(current *unstructured.Unstructured) error {
 		object, err := controlplanes.FromUnstructured(current)

@@ -22,10 +22,10 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
 
-// templates contains the objects with which control planes begin: the default roles, namespaces and other
-// objects of every cluster. They are stored once for all control planes. A control plane keeps its
-// template. When it is opened by a newer version of the server, it receives the newer default objects, like
-// a cluster after an upgrade. The struct is safe for concurrent use.
+// templates contains the initial objects of control planes: the default roles, namespaces and other objects of
+// every cluster. They are stored once for all control planes. A control plane keeps its template. When a newer
+// version of the server opens the control plane, it also creates the newer default objects, as in a cluster
+// after an upgrade. templates is safe for concurrent use.
 type templates struct {
 	fleet   *Fleet
 	prepare sync.Once
@@ -33,8 +33,9 @@ type templates struct {
 	recording *semaphore.Weighted
 	mu        struct {
 		sync.Mutex
-		version string // of the current template; "" before it is recorded
-		// read contains templates by version: encoded objects with bootstrap.SeedUID and bootstrap.SeedTime.
+		version string // version of the current template; "" before it is recorded
+		// read contains the templates that were read, by version. Their objects are encoded with
+		// bootstrap.SeedUID and bootstrap.SeedTime instead of real UIDs and times.
 		read map[string]*overlay.Entries
 	}
 }
@@ -45,7 +46,7 @@ func newTemplates(f *Fleet) *templates {
 	return t
 }
 
-// key returns the key of a template.
+// key returns the storage key of the template with the given version.
 func (t *templates) key(version string) string {
 	return t.fleet.config.Prefix + controlplanes.TemplatesKey + "/" + version
 }
@@ -57,8 +58,8 @@ func (t *templates) current() string {
 	return t.mu.version
 }
 
-// prepareOnce records the template in the background, so that the first request of the first new control plane need not
-// wait for it. It is called by reconcile.
+// prepareOnce records the template in the background, so that the first request to the first new control plane
+// need not wait for the recording. reconcile calls it.
 func (t *templates) prepareOnce() {
 	t.prepare.Do(func() {
 		t.fleet.running.Go(func() {
@@ -68,7 +69,7 @@ func (t *templates) prepareOnce() {
 }
 
 // ensure records and stores the template for new control planes if necessary, and returns its version. It
-// returns "" if the clock shows a time that templates cannot represent.
+// returns "" if templates cannot represent the time now.
 func (t *templates) ensure(ctx context.Context, now time.Time) (string, error) {
 	if !bootstrap.SetIdentity(nil, now, "") {
 		return "", nil
@@ -89,7 +90,7 @@ func (t *templates) ensure(ctx context.Context, now time.Time) (string, error) {
 	}
 	sum := sha256.Sum256(encoded)
 	version := hex.EncodeToString(sum[:8])
-	// The template can exist already.
+	// The commit is not an error if the template already exists.
 	_, err = t.fleet.config.Backend.Commit(ctx, kv.Op{Key: t.key(version), Kind: kv.OpPut, Value: encoded})
 	if err != nil {
 		return "", fmt.Errorf("store the default objects of control planes: %w", err)
@@ -120,7 +121,7 @@ func (t *templates) record(ctx context.Context) ([]byte, error) {
 	return bootstrap.EncodeSeed(objects)
 }
 
-// get returns a stored template, or nil.
+// get returns the stored template with the given version, or nil if there is none.
 func (t *templates) get(ctx context.Context, version string) (*overlay.Entries, error) {
 	t.mu.Lock()
 	known := t.mu.read[version]
@@ -173,7 +174,7 @@ func (b *templateBase) Scan(start, end string, size int) overlay.Cursor {
 	return &templateCursor{b, b.Entries.Scan(start, end, size)}
 }
 
-// templateCursor returns the entries of one control plane.
+// templateCursor returns the entries of a template, adapted to one control plane.
 type templateCursor struct {
 	base   *templateBase
 	shared overlay.Cursor
@@ -188,14 +189,14 @@ func (c *templateCursor) Next(ctx context.Context) (*kv.Entry, error) {
 	return e, c.base.adapt(ctx, e)
 }
 
-// adapt sets the value of an entry of this control plane.
+// adapt replaces the value of an entry with the value for this control plane.
 func (b *templateBase) adapt(ctx context.Context, e *kv.Entry) error {
 	e.Value = slices.Clone(e.Value)
 	bootstrap.SetIdentity(e.Value, b.created, b.uidOf(e.Key))
 	if b.fleet.config.Env.Storage.Transformer == nil {
 		return nil
 	}
-	// The storage decrypts all values.
+	// The value must be encrypted, because readers decrypt all values.
 	key := b.fleet.objectPrefix(b.uid) + "/" + e.Key
 	resource, _ := b.fleet.config.Keys.Resource(key)
 	value, err := b.fleet.transformerOf(resource).ToStorage(ctx, e.Value, key)

@@ -10,15 +10,15 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/changes"
 )
 
-// usage counts the stored objects of a control plane. It is a controlplane.ChangeSubscriber of the server that
-// runs the controllers. Other servers over the same etcd use the values of the status. It is safe for
-// concurrent use.
+// usage counts the stored objects of a control plane. It implements controlplane.ChangeSubscriber, and counts
+// the objects on the server that runs the controllers. The other servers that share an etcd cluster use the
+// values in the status. usage is safe for concurrent use.
 type usage struct {
 	mu             sync.Mutex
 	objects, bytes int64
-	known          bool // this process counted all objects, and has not received the values of another one since then
+	known          bool // this process has counted all objects, and has not received values of another process since
 	running        bool // the controllers run in this process, which therefore receives all changes
-	// counting contains the sums since Reset; nil after Synced.
+	// counting contains the sums since Reset. It is nil after Synced.
 	counting *struct{ objects, bytes int64 }
 }
 
@@ -70,7 +70,7 @@ func (u *usage) Synced() {
 	u.objects, u.bytes, u.known, u.counting = u.counting.objects, u.counting.bytes, true, nil
 }
 
-// setReported applies the values of the status, unless this server counts the objects itself, or unreported is
+// setReported applies the values in the status, unless this server counts the objects itself, or unreported is
 // true and this server has counted them since the last report.
 func (u *usage) setReported(status *controlplanes.Status, unreported bool) {
 	u.mu.Lock()
@@ -81,9 +81,9 @@ func (u *usage) setReported(status *controlplanes.Status, unreported bool) {
 	u.objects, u.bytes, u.known = *status.Objects, *status.Bytes, false
 }
 
-// counted returns the number and size of the objects. known is false if this server has not counted them, or if
-// another server may have changed them since then: the control plane is open, but its controllers do not run in
-// this process.
+// counted returns the number and size of the objects. known is false if this server has not counted them. It is
+// also false if another server may have changed them since, because the control plane is open but its controllers
+// do not run in this process.
 func (u *usage) counted(open bool) (objects, bytes int64, known bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -132,7 +132,7 @@ func (p *plane) reportAgain() {
 const reportedPrecision = time.Second
 
 // makeReportDue makes a report due if there were requests since the last report, or if the time of the
-// controllers' next work has changed. It reports whether a report is due.
+// controllers' next work has changed. It returns whether a report is due.
 func (p *plane) makeReportDue() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +151,7 @@ func (p *plane) wakeLocked() (wake time.Time, known bool) {
 		return p.mu.wake.at, p.mu.wake.own
 	}
 	busy, due, known := p.mu.session.PendingWork()
-	if busy { // so that another process continues the work after a crash
+	if busy { // a time in the past lets another process continue the work after a crash
 		due = p.mu.session.opened
 	}
 	return due, known
