@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAnswer checks that a response completed on behalf of the handler reaches the client while the
-// handler still runs and cannot add to it, and that the connection serves other requests.
+// TestAnswer checks that the response of Answer reaches the client while the handler is still running, that the
+// handler cannot add data to the response, and that the connection serves other requests.
 func TestAnswer(t *testing.T) {
 	t.Parallel()
 	answered, written := make(chan struct{}), make(chan error, 1)
@@ -47,6 +47,6 @@ func TestAnswer(t *testing.T) {
 	}
 	close(answered)
 	if err := <-written; err == nil {
-		t.Error("the handler could add to the response")
+		t.Error("the handler was able to write after Answer")
 	}
 }

@@ -17,8 +17,8 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// bothServers runs a benchmark with net/http's HTTP/2 server and with the server of this package. Clients
-// are in the same process, so CPU figures include both sides.
+// bothServers runs a benchmark with net/http's HTTP/2 server and with the server of this package. Clients run
+// in the same process, so CPU times include the client and the server.
 func bothServers(b *testing.B, h http.Handler, run func(b *testing.B, url string, newClient func() *http.Client)) {
 	for _, own := range []bool{false, true} {
 		name := "nethttp"

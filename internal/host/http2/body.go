@@ -9,26 +9,26 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-var errBodyClosed = errors.New("http2: the request's body is closed")
+var errBodyClosed = errors.New("http2: the request body is closed")
 
 // firstBuffer is the initial buffer size for a request body of unknown length, in bytes. The buffer
 // grows with unread data, up to the stream's flow-control window.
 const firstBuffer = 4 << 10
 
-// body is the body of a request. The connection's reading goroutine appends to it and the handler
-// reads from it, both with conn.mu held.
+// body is the body of a request. The reading goroutine of the connection appends received data, and the
+// handler reads it. Both hold conn.mu.
 type body struct {
 	stream        *stream
-	empty         bool   // no body
+	empty         bool   // the request has no body
 	buf           []byte // received data; the unread part starts at off
 	off           int
-	err           error // returned by reads after buf; nil while more data may arrive
+	err           error // returned by reads once buf is read; nil while more data may arrive
 	closed        bool
 	needsContinue bool  // the client waits for 100 Continue
 	declared      int64 // Content-Length, or -1
-	received      int64
+	received      int64 // number of bytes received so far
 
-	trailer http.Header // as received
+	trailer http.Header // received trailers; nil after publishTrailer
 }
 
 // Read implements io.Reader.
@@ -52,14 +52,14 @@ func (b *body) Read(p []byte) (int, error) {
 			c.flush()
 			return n, nil
 		case b.err == io.EOF:
-			b.buf, b.off = nil, 0 // free the memory: the handler may run much longer
+			b.buf, b.off = nil, 0 // free the memory, because the handler may run much longer
 			b.publishTrailer()
 			return 0, io.EOF
 		case b.err != nil:
 			return 0, b.err
 		}
 		b.buf, b.off = b.buf[:0], 0
-		if !c.flush() { // the client may be waiting for written data
+		if !c.flush() { // the client might be waiting for the pending data
 			b.stream.wake.Wait()
 		}
 	}
@@ -91,11 +91,11 @@ func (b *body) publishTrailer() {
 	b.trailer = nil
 }
 
-// add appends received bytes. conn.mu must be held, as for all following methods.
+// add appends received bytes. conn.mu must be held for this method and all methods below.
 func (b *body) add(p []byte) {
 	b.received += int64(len(p))
 	if b.closed || b.err != nil {
-		b.stream.conn.in.release(len(p)) // the stream's window stays reduced, because nobody reads it
+		b.stream.conn.in.release(len(p)) // the window of the stream stays reduced, because no handler reads the data
 		return
 	}
 	if b.buf == nil {
@@ -118,8 +118,8 @@ func (b *body) exceeded(n int) bool {
 	return b.declared >= 0 && b.received+int64(n) > b.declared
 }
 
-// end makes reads return io.EOF after the received data, or an error if its length differs from the
-// declared length.
+// end makes reads return io.EOF after the received data, or an error if the length of the data differs from
+// the declared length.
 func (b *body) end() {
 	if b.declared >= 0 && b.received != b.declared {
 		b.fail(fmt.Errorf("http2: the request declared a Content-Length of %d, but has %d bytes: %w",
@@ -147,7 +147,7 @@ func (b *body) drop() {
 	b.stream.conn.sendWindowUpdate()
 }
 
-// discard drops the received data.
+// discard drops the received data that was not read, and permits the client to send as many bytes again.
 func (b *body) discard() {
 	b.refill(len(b.buf) - b.off)
 	b.buf, b.off = nil, 0

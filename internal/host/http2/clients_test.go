@@ -22,7 +22,7 @@ func refuseAll(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, refused)
 }
 
-// earlySizes maps body sizes to the number of requests with this size.
+// earlySizes maps sizes of request bodies to the number of requests that have this size.
 func earlySizes() map[int]int { return map[int]int{1 << 10: 60, 100 << 10: 40, 3 << 20: 10} }
 
 // TestEarlyResponseNetHTTP checks that net/http's client receives every response that is sent before the
@@ -60,16 +60,16 @@ func TestEarlyResponseNetHTTP(t *testing.T) {
 	}
 }
 
-// TestEarlyResponseCurl checks the same with curl. Up to version 7.88, curl loses a response if its stream
-// is reset immediately afterwards.
+// TestEarlyResponseCurl is like TestEarlyResponseNetHTTP, but uses curl. Up to version 7.88, curl loses a
+// response if the stream is reset immediately afterwards.
 func TestEarlyResponseCurl(t *testing.T) {
 	t.Parallel()
 	curl, err := exec.LookPath("curl")
 	if err != nil {
-		t.Skip("curl is not on this machine")
+		t.Skip("curl is not installed on this machine")
 	}
 	if version, err := exec.Command(curl, "--version").Output(); err != nil || !bytes.Contains(version, []byte("HTTP2")) {
-		t.Skipf("this curl does not know HTTP/2: %s (%v)", version, err)
+		t.Skipf("this curl does not support HTTP/2: %s (%v)", version, err)
 	}
 	s := startServer(t, http.HandlerFunc(refuseAll), true, nil)
 	for size, times := range earlySizes() {

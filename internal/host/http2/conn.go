@@ -17,11 +17,11 @@ import (
 // Errors of a closed stream. Handlers receive them from Read, Write and Flush.
 var (
 	errConnClosed  = errors.New("http2: the connection is closed")
-	errStreamReset = errors.New("http2: the client has reset the stream")
+	errStreamReset = errors.New("http2: the client reset the stream")
 	errStreamDone  = errors.New("http2: the response is complete")
 )
 
-// conn is one connection.
+// conn is the server side of one connection.
 type conn struct {
 	srv      *server
 	hs       *http.Server
@@ -34,13 +34,13 @@ type conn struct {
 	// without a handler. Other requests bypass it, because this package already sets everything
 	// that the wrapper would add.
 	fallback http.Handler
-	ctx      context.Context // of the connection; parent of the requests' contexts
+	ctx      context.Context // parent of the contexts of all requests; canceled when the connection ends
 	began    time.Time
 
-	// The following fields belong to the reading goroutine.
+	// Only the reading goroutine uses the following fields.
 	framer  *h2.Framer
 	headers *headerDecoder
-	head    requestHead // the last received request
+	head    requestHead // the request header that is being processed
 	flood   flood
 	unacked int // number of SETTINGS frames that the client has not acknowledged
 
@@ -87,7 +87,7 @@ func newConn(ctx context.Context, srv *server, hs *http.Server, nc net.Conn, sta
 	return c
 }
 
-// clock returns the time since the connection began.
+// clock returns the time since the connection was accepted.
 func (c *conn) clock() time.Duration { return time.Since(c.began) }
 
 // serve runs the connection until it ends.
@@ -100,7 +100,7 @@ func (c *conn) serve() {
 		c.closeWithError(h2.ErrCodeInadequateSecurity, why)
 		return
 	}
-	// The deadlines of the TLS handshake are still set.
+	// Remove the deadlines that net/http set for the TLS handshake.
 	_ = c.net.SetDeadline(time.Time{})
 	c.srv.start(c)
 	if err := c.readPreface(); err != nil {
@@ -111,8 +111,8 @@ func (c *conn) serve() {
 	c.readFrames()
 }
 
-// sendPreface sends the server's connection preface: SETTINGS and the connection's window. If the server is
-// shutting down, it sends GOAWAY after them. It does not block on the client.
+// sendPreface sends the server's connection preface: SETTINGS, and WINDOW_UPDATE for the window of the
+// connection. If the server is shutting down, GOAWAY follows. sendPreface does not block on the client.
 func (c *conn) sendPreface(shuttingDown bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,8 +152,8 @@ func (c *conn) readPreface() error {
 	return nil
 }
 
-// goAway sends GOAWAY: streams after lastID are not processed, and the connection closes when the
-// last earlier stream has ended. c.mu must be held.
+// goAway sends GOAWAY. Streams with an ID greater than lastID are then ignored, and the connection closes when
+// all other streams have ended. c.mu must be held.
 func (c *conn) goAway() {
 	if c.goAwaySent || c.err != nil {
 		return
@@ -166,12 +166,12 @@ func (c *conn) goAway() {
 // closeIfDone closes the connection if GOAWAY has been sent and no stream is left. c.mu must be held.
 func (c *conn) closeIfDone() {
 	if c.goAwaySent && len(c.streams) == 0 && c.err == nil {
-		go c.closeWrites() // ends after lingerTimeout at the latest
+		go c.closeWrites() // blocks until pending data is written
 	}
 }
 
-// closeWrites sends pending data and TLS's close_notify, and gives the client lingerTimeout to
-// close its side. The reading goroutine ends when the client does so.
+// closeWrites sends the pending data and the close_notify alert of TLS. The client then has lingerTimeout to
+// close its side, which ends the reading goroutine.
 func (c *conn) closeWrites() {
 	c.mu.Lock()
 	c.flush()
@@ -185,7 +185,8 @@ func (c *conn) closeWrites() {
 	}
 }
 
-// closeWithError closes the connection after a protocol error of the client.
+// closeWithError closes the connection after a protocol error of the client. It sends GOAWAY with code and why,
+// and blocks until the client has closed its side, or for lingerTimeout.
 func (c *conn) closeWithError(code h2.ErrCode, why string) {
 	c.mu.Lock()
 	if c.err == nil {
@@ -195,7 +196,7 @@ func (c *conn) closeWithError(code h2.ErrCode, why string) {
 	c.mu.Unlock()
 	_ = c.net.SetDeadline(time.Now().Add(lingerTimeout)) // closeWrites must not block on a client that does not read
 	c.closeWrites()
-	_, _ = io.CopyN(io.Discard, c.net, lingerBytes) // ends at the deadline at the latest
+	_, _ = io.CopyN(io.Discard, c.net, lingerBytes) // returns at the deadline at the latest
 }
 
 // teardown ends all streams and closes the network connection.
@@ -220,7 +221,7 @@ func (c *conn) closeStreams(err error) {
 	c.room.Broadcast()
 }
 
-// startHandler starts a stream's handler, or queues it until another handler returns. It returns
+// startHandler starts the handler of a stream, or queues the stream until another handler returns. It returns
 // false if the queue is full. c.mu must be held.
 func (c *conn) startHandler(s *stream) bool {
 	limit := int(c.settings.streams)
@@ -236,7 +237,7 @@ func (c *conn) startHandler(s *stream) bool {
 	return true
 }
 
-// handlerDone starts the next handler after one has returned.
+// handlerDone releases the slot of a handler that has returned, and starts the next queued handler.
 func (c *conn) handlerDone() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

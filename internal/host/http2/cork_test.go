@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// corkable wraps a connection with the method Cork and records the calls.
+// corkable is a connection with the method Cork. It records the calls of Cork and Write.
 type corkable struct {
 	net.Conn
 	calls []string

@@ -3,7 +3,8 @@ package http2
 import "sync"
 
 // runQueue contains the streams of a connection whose detached functions must be called. One goroutine
-// calls them in turn and writes once for all of them, because one event typically resumes many watches.
+// calls the functions in turn and then writes the data of all of them at once, because one event typically
+// resumes many watches.
 type runQueue struct {
 	mu      sync.Mutex
 	streams []*stream
@@ -21,20 +22,20 @@ const (
 	runningResumed // resumed while running; it will run again
 )
 
-// Detach continues the response after the handler has returned: do is called after the return and after
-// each Resume, until it returns true. Detach saves memory of long-lived responses: a stream has no
-// goroutine between calls of do, and its request and response header are released. do may write and flush,
-// but the handler must call WriteHeader. The first call of do has its own goroutine. Later calls share a
-// goroutine with other streams of the connection, so do must call HandOff before it blocks on anything but
-// the client. Detach must be called by the handler, before it returns.
+// Detach continues the response after the handler has returned. do is called after the return and after each
+// Resume, until it returns true. Detach reduces the memory use of long-lived responses: between calls of do, a
+// stream has no goroutine, and its request and response header are released. do may write and flush, but the
+// handler must call WriteHeader. The first call of do has its own goroutine. Later calls share a goroutine with
+// other streams of the connection, so do must call HandOff before it blocks on anything but the client. The
+// handler must call Detach before it returns.
 func (r *response) Detach(do func() (done bool)) { r.stream.detached = do }
 
-// Resume schedules a call of the detached function, or another call if it is running. It does not
-// block and is safe for concurrent use. The end of the request's context also calls it.
+// Resume schedules a call of the detached function. If the function is running, it is called once more
+// afterwards. Resume does not block and is safe for concurrent use. The stream is also resumed when it ends.
 func (r *response) Resume() { r.stream.resume() }
 
-// HandOff sends the pending data of the streams that share this goroutine, and moves the other streams to
-// another goroutine. Only a running detached function may call it.
+// HandOff sends the pending data of the streams that share the current goroutine, and moves the other streams
+// to another goroutine. Only a running detached function may call it.
 func (r *response) HandOff() {
 	s := r.stream
 	if !s.shared {
@@ -52,7 +53,7 @@ func (s *stream) detach() {
 	q.mu.Lock()
 	s.state = running
 	q.mu.Unlock()
-	go s.runDetached() // ends when do has no work
+	go s.runDetached() // returns when the detached function returns
 }
 
 func (s *stream) resume() {
@@ -74,11 +75,11 @@ func (c *conn) enqueue(s *stream) {
 	c.runQueue.streams = append(c.runQueue.streams, s)
 	if !c.runQueue.running {
 		c.runQueue.running = true
-		go c.runStreams() // ends when the queue is empty
+		go c.runStreams() // returns when the queue is empty
 	}
 }
 
-// next returns the next stream to run, or nil.
+// next removes the next stream from the queue and returns it. It returns nil if the queue is empty.
 func (q *runQueue) next() *stream {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -109,7 +110,7 @@ func (c *conn) runStreams() {
 	c.mu.Unlock()
 }
 
-// handOff starts another goroutine for the remaining queue, because the stream may block the current
+// handOff starts another goroutine for the rest of the queue, because the stream may block the current
 // goroutine. Only the goroutine that runs the stream may call it.
 func (s *stream) handOff() {
 	if !s.shared {
@@ -124,8 +125,7 @@ func (s *stream) handOff() {
 	}
 }
 
-// runDetached calls the detached function. handedOff reports that another goroutine has taken over
-// the queue.
+// runDetached calls the detached function. handedOff is true if the current goroutine no longer runs the queue.
 func (s *stream) runDetached() (handedOff bool) {
 	returned, done := false, true
 	defer func() {
@@ -143,7 +143,7 @@ func (s *stream) runDetached() (handedOff bool) {
 	return false
 }
 
-// afterRun ends the response, or parks the stream.
+// afterRun ends the response if done is true. Otherwise, it parks the stream, or enqueues it if it was resumed.
 func (s *stream) afterRun(done bool) {
 	q := &s.conn.runQueue
 	q.mu.Lock()

@@ -129,7 +129,7 @@ func TestDetachedEnds(t *testing.T) {
 		cancel()
 	}
 	if len(causes) > 0 {
-		t.Error("the detached function of a panicked handler was called")
+		t.Error("the detached function was called although its handler panicked")
 	}
 	if line := <-logged; !strings.Contains(line, "a reason") {
 		t.Errorf("logged %q, want the panic", line)

@@ -2,9 +2,9 @@
 // connections that negotiated "h2" to this package. Handlers use the same interfaces as with net/http's
 // implementation.
 //
-// The package is optimized for many streams that send small amounts of data, such as watches. The goroutine
-// that produces a response also writes it when the response is flushed, complete, or large enough. There is
-// no separate writing goroutine. A write contains the pending data of all streams.
+// The package is optimized for many streams that send small amounts of data, such as watches. There is usually
+// no separate writing goroutine: the goroutine that produces a response also writes it when the response is
+// flushed, complete, or large enough. A write contains the pending data of all streams.
 //
 // golang.org/x/net/http2 parses frames and HPACK. A connection (conn) has one reading goroutine and one
 // lock for its streams, windows and pending bytes. The lock is not held during writes. Each handler has its

@@ -6,11 +6,12 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// drain handles a stream whose response is complete while the client still sends the request body. Received
-// data is dropped, and the stream ends with the body, without a reset. RFC 9113, section 8.1 permits an
-// immediate reset, as in net/http, but some clients drop a response if the reset arrives before they have
-// read it (curl up to 7.88), or if the reset interrupts the body (Java's client). The stream is therefore
-// reset only if the body exceeds a limit, and after a delay in which the client can read the response.
+// drain handles a stream whose response is complete while the client is still sending the request body.
+// Received data is dropped, and the stream ends without a reset at the end of the body. RFC 9113, section 8.1
+// permits an immediate reset, as in net/http, but some clients drop a response if the reset arrives before they
+// have read the response (curl up to 7.88), or if the reset interrupts the body (Java's client). The stream is
+// therefore reset only if the body exceeds a limit or takes too long, after a delay in which the client can
+// read the response.
 type drain struct {
 	left int64 // bytes that the client may still send
 }
@@ -32,7 +33,7 @@ func (s *stream) startDrain() {
 	s.resetAfter(timeout)
 }
 
-// resetAfter resets the stream after d, unless the body ends before. conn.mu must be held.
+// resetAfter resets the stream after d, unless the body ends earlier. conn.mu must be held.
 func (s *stream) resetAfter(d time.Duration) {
 	s.readTimer = s.setTimer(s.readTimer, time.Now().Add(d), func() {
 		s.reset(h2.ErrCodeNo, errStreamDone)
@@ -40,8 +41,8 @@ func (s *stream) resetAfter(d time.Duration) {
 	})
 }
 
-// drainData drops n received bytes of the body and returns them to the stream's window while the
-// limit permits. conn.mu must be held.
+// drainData drops n received bytes of the body. While the limit permits, it returns the bytes to the window of
+// the stream. conn.mu must be held.
 func (s *stream) drainData(n int) {
 	s.conn.in.release(n)
 	before := s.drain.left

@@ -16,8 +16,8 @@ import (
 // forbid responds without reading the body.
 func forbid(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
 
-// upload sends size bytes of a body as the flow-control windows permit. It returns false if the stream or
-// connection ends before. It calls see with each received frame.
+// upload sends size bytes of a body as the flow-control windows permit. It returns false if the stream or the
+// connection ends before all bytes are sent. It calls see with each received frame.
 func (r *raw) upload(id uint32, size int, see func(got string)) bool {
 	r.t.Helper()
 	stream, conn := defaultWindow, defaultWindow
@@ -67,7 +67,7 @@ func TestEarlyResponse(t *testing.T) {
 			t.Error(got)
 		}
 	}) {
-		t.Fatal("the stream ended before the body")
+		t.Fatal("the stream ended before the whole body was sent")
 	}
 	r.ok(r.frames.WriteData(1, true, []byte("the end")))
 	r.never("RST 1 NO_ERROR", "RST 1 STREAM_CLOSED")
@@ -133,7 +133,7 @@ func TestEarlyResponseReset(t *testing.T) {
 	r.never("GOAWAY")
 }
 
-// TestEarlyResponseTrailers checks that trailers also end a dropped body.
+// TestEarlyResponseTrailers checks that a stream whose body is dropped also ends with trailers.
 func TestEarlyResponseTrailers(t *testing.T) {
 	t.Parallel()
 	r := connect(t, forbid, few(1))
@@ -145,7 +145,8 @@ func TestEarlyResponseTrailers(t *testing.T) {
 	r.await("HEADERS 3 403 end")
 }
 
-// shutdownConn is a connection at whose first use the server shuts down.
+// shutdownConn is a connection that shuts the server down when the server uses the connection for the first
+// time.
 type shutdownConn struct {
 	net.Conn
 	shutdown func()

@@ -2,7 +2,8 @@ package http2
 
 import "math"
 
-// outflow is a send window, in bytes. A change of the client's settings can make it negative.
+// outflow is the send window of a stream or connection, in bytes. It becomes negative if the client reduces the
+// initial window size in its settings.
 type outflow int32
 
 // add extends the window. It returns false if the maximum window size is exceeded.
@@ -30,7 +31,7 @@ func (w *inflow) take(n uint32) bool {
 	return true
 }
 
-// release returns n bytes to the window after they have been read.
+// release returns n bytes to the window after they were read. The next WINDOW_UPDATE includes them.
 func (w *inflow) release(n int) { w.unsent += int32(n) }
 
 // refill returns the increment for the next WINDOW_UPDATE. It returns 0 while the remaining window is

@@ -10,8 +10,8 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// FuzzFrames sends frames in any order and with any contents. The server must not panic, hang or
-// leave a goroutine; synctest detects the latter two.
+// FuzzFrames sends frames in any order and with any contents. The server must not panic, hang or leak a
+// goroutine. synctest detects hangs and leaks.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 1, 1, 20, 2, 1, 5})
 	f.Add([]byte{3, 1, 9, 4, 4, 0, 5, 1, 200, 6, 0, 0, 1, 1, 3})
@@ -39,7 +39,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// scripted sends one frame, selected by kind.
+// scripted sends one frame. kind selects its type, and n its contents.
 func (r *raw) scripted(kind byte, id uint32, n byte) {
 	data := make([]byte, int(n)*8)
 	switch kind % 14 {

@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// notConforming returns the cases that fail intentionally. Like net/http, the server responds with
-// status 400 and a message to a header that is forbidden in HTTP/2, instead of resetting the
-// stream.
+// notConforming returns the cases in which the server intentionally does not conform. As in net/http, the
+// server responds to a header that is forbidden in HTTP/2 with status 400 and a message, instead of resetting
+// the stream.
 func notConforming() []string {
 	return []string{
 		"Sends a HEADERS frame that contains the connection-specific header field",

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// headerNames caches lower-case header names. Servers use few names; maxCachedNames limits the
-// cache.
+// headerNames caches the lower-case forms of header names. Servers usually use few names; maxCachedNames limits
+// the size of the cache if they do not.
 type headerNames struct {
 	lower sync.Map // from name to lower-case name; "" for names that must not be sent
 	mu    sync.Mutex
@@ -85,7 +85,7 @@ func (srv *server) dateHeader() string {
 	return d.text
 }
 
-// statusText formats a status code, without an allocation for the frequent ones.
+// statusText formats a status code. It does not allocate for frequent codes.
 func statusText(code int) string {
 	switch code {
 	case 200:

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// headerDecoder decodes the header blocks of a connection: HEADERS and the following CONTINUATION
-// frames. It replaces the Framer's ReadMetaHeaders, which limits neither fields nor frames. Only
-// the reading goroutine uses it.
+// headerDecoder decodes the header blocks of a connection. A block consists of HEADERS and the following
+// CONTINUATION frames. headerDecoder replaces the Framer's ReadMetaHeaders, which limits neither the number of
+// fields nor the number of frames. Only the reading goroutine uses it.
 type headerDecoder struct {
 	framer    *h2.Framer
 	hpack     *hpack.Decoder
-	maxSize   uint32 // maximum size of a header, counted like SETTINGS_MAX_HEADER_LIST_SIZE
-	maxFrames int    // maximum number of frames of one block
+	maxSize   uint32 // maximum size of a header, calculated as for SETTINGS_MAX_HEADER_LIST_SIZE
+	maxFrames int    // maximum number of frames in one block
 	fields    []hpack.HeaderField
 }
 
@@ -29,7 +29,7 @@ func newHeaderDecoder(framer *h2.Framer, s *settings) *headerDecoder {
 		framer:  framer,
 		hpack:   hpack.NewDecoder(s.decodeTable, nil),
 		maxSize: s.headerList,
-		// Clients may send frames of minFrame; a quarter more allows for smaller frames.
+		// Clients can send frames of size minFrame. A quarter more frames allows for smaller ones.
 		maxFrames: int(s.headerList/minFrame)*5/4 + 5,
 	}
 	d.hpack.SetMaxStringLength(int(d.maxSize))
@@ -38,8 +38,8 @@ func newHeaderDecoder(framer *h2.Framer, s *settings) *headerDecoder {
 
 // decode reads and decodes the header block that starts with f. If the header exceeds the maximum size or
 // number of fields, the result is Truncated. For a malformed header, decode returns a StreamError. In both
-// cases it has decoded the block to its end, to keep the state of HPACK consistent. Errors that prevent
-// this are ConnectionErrors. The fields are valid until release.
+// cases, decode has decoded the block to its end, to keep the state of HPACK consistent. If that is not
+// possible, it returns a ConnectionError or the error of the read. The fields are valid until release.
 func (d *headerDecoder) decode(f *h2.HeadersFrame) (*h2.MetaHeadersFrame, error) {
 	b := headerBlock{fields: d.fields[:0], left: d.maxSize, leftFields: MaxHeaderFields, hpack: d.hpack}
 	d.hpack.SetEmitEnabled(true)
@@ -79,9 +79,9 @@ func (d *headerDecoder) decode(f *h2.HeadersFrame) (*h2.MetaHeadersFrame, error)
 	return &h2.MetaHeadersFrame{HeadersFrame: f, Fields: b.fields, Truncated: b.truncated}, nil
 }
 
-// release drops the fields of the last block.
+// release drops the fields of the last block. It retains the memory of at most retainedFields fields.
 func (d *headerDecoder) release() {
-	d.hpack.SetEmitFunc(nil) // it refers to the block
+	d.hpack.SetEmitFunc(nil) // the function refers to the block
 	if cap(d.fields) > retainedFields {
 		d.fields = nil
 		return
@@ -108,7 +108,7 @@ func (b *headerBlock) add(f hpack.HeaderField) {
 		return
 	}
 	size, count := f.Size(), 1
-	if f.Name == "trailer" { // each name in it will be a field
+	if f.Name == "trailer" { // each name in the value will become a field
 		count += strings.Count(f.Value, ",")
 		size += uint32(count-1) * hpack.HeaderField{}.Size()
 	}
@@ -137,7 +137,7 @@ func (b *headerBlock) check(f hpack.HeaderField) error {
 	return nil
 }
 
-// validFieldName reports whether a name is valid in HTTP/2: a lower-case token.
+// validFieldName reports whether a name is a token without upper-case letters, as HTTP/2 requires.
 func validFieldName(name string) bool {
 	return httpguts.ValidHeaderFieldName(name) && !strings.ContainsFunc(name, func(r rune) bool { return 'A' <= r && r <= 'Z' })
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// TestHeaderFields checks the request headers for single and repeated fields.
+// TestHeaderFields checks that headerOf returns all values of single and repeated fields, in order.
 func TestHeaderFields(t *testing.T) {
 	t.Parallel()
 	block := &h2.MetaHeadersFrame{}

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// keepalive monitors a connection with one timer, which is set to the earliest possible deadline,
-// so that no event needs to reset it.
+// keepalive monitors a connection with one timer. The timer is set to the earliest possible deadline, so that
+// reads, writes and streams need not reset it.
 type keepalive struct {
 	timer        *time.Timer
 	lastRead     time.Duration // by the connection's clock, like all times here
 	idleSince    time.Duration // end of the last stream; valid while there are no streams
 	pingSent     time.Duration // time of the unanswered PING; 0 if there is none
-	ping         [8]byte
+	ping         [8]byte       // data of the last PING
 	writeStarted time.Duration // start of the current write
 }
 
@@ -33,8 +33,8 @@ func (c *conn) stopKeepalive() {
 	}
 }
 
-// keepaliveDue runs when the timer fires: it closes a dead connection, sends GOAWAY on an idle one,
-// or sends a PING.
+// keepaliveDue runs when the timer fires. It closes a dead connection, sends GOAWAY on an idle connection, and
+// sends a PING if no data was received for some time.
 func (c *conn) keepaliveDue() {
 	c.mu.Lock()
 	if c.err != nil {
@@ -47,7 +47,7 @@ func (c *conn) keepaliveDue() {
 		c.pingSent > 0 && now-c.pingSent >= set.pingTimeout
 	if dead {
 		c.mu.Unlock()
-		logTo(c.hs, "http2: closing the connection of %s: no data received or acknowledged", c.remote)
+		logTo(c.hs, "http2: closing the connection from %s: the client neither responds to a PING nor reads data", c.remote)
 		_ = c.net.Close() // the reading goroutine then tears the connection down
 		return
 	}

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxPending limits the bytes that wait to be written. Handlers block while the limit is
-	// reached; one more frame may exceed it.
+	// maxPending is the number of pending bytes at which handlers block before they append more frames. The
+	// last frame before that may exceed it.
 	maxPending = 4 * tlsRecord
-	// maxDataFrame is the maximum payload of a DATA frame. A frame with its header fills one TLS
-	// record; larger frames would delay the other streams of the connection.
+	// maxDataFrame is the maximum payload of a DATA frame, in bytes. A full frame and its header fill one
+	// TLS record. Larger frames would delay the other streams of the connection.
 	maxDataFrame    = tlsRecord - frameHead
 	tlsRecord       = 16 << 10 // maximum plain text of a TLS record
-	frameHead       = 9        // size of a frame header
+	frameHead       = 9        // size of a frame header, in bytes
 	writeBufferSize = maxPending + tlsRecord + 4<<10
 	// maxWriteRounds is the number of writes that a handler performs for other streams before
 	// another goroutine takes over.
@@ -27,16 +27,16 @@ const (
 // writeBuffer contains frames to write.
 type writeBuffer struct{ b []byte }
 
-// output is the sending side of a connection. Frames are appended under the connection's lock. After it has
-// appended a frame, a goroutine becomes the writer if there is none. The writer writes without holding the
-// lock, until no data is pending. Other goroutines return after appending.
+// output is the sending side of a connection. Goroutines append frames while they hold the connection's lock. A
+// goroutine that must write its frames becomes the writer, unless there is already one. The writer writes
+// without holding the lock, until no data is pending. Other goroutines return after they have appended frames.
 type output struct {
 	conn     *conn
 	pending  *writeBuffer // nil without pending data
 	replies  int          // pending bytes that are replies to control frames, such as PING
 	writing  bool         // a goroutine is the writer
 	progress sync.Cond    // signaled when the writer is done or the connection's window grows
-	room     sync.Cond    // signaled, for one stream at a time, when pending data shrinks
+	room     sync.Cond    // signaled, for one stream at a time, when there is room for more pending data
 	frames   *h2.Framer   // appends to pending
 
 	encoder *hpack.Encoder
@@ -63,9 +63,9 @@ func (o *output) Write(p []byte) (int, error) {
 // full reports whether streams must wait before they append more data.
 func (o *output) full() bool { return o.pending != nil && len(o.pending.b) >= maxPending }
 
-// waitRoom blocks while too much data is pending, or until the stream ends. Streams are woken one
-// after the other while there is space; waking all of them after each write would cost more than
-// the write. conn.mu must be held; it is released while blocking.
+// waitRoom blocks while too much data is pending, or until the stream ends. Streams are woken one after the
+// other while there is room, because waking all of them after each write would cost more than the write.
+// conn.mu must be held; it is released while blocking.
 func (s *stream) waitRoom() {
 	c := s.conn
 	for c.full() && s.err == nil {
@@ -76,14 +76,14 @@ func (s *stream) waitRoom() {
 	c.room.Signal()
 }
 
-// wait blocks until cond is signaled. close wakes it if the stream ends.
+// wait blocks until cond is signaled. stream.close also signals it. conn.mu must be held.
 func (s *stream) wait(cond *sync.Cond) {
 	s.waiting = true
 	cond.Wait()
 	s.waiting = false
 }
 
-// appendData appends a DATA frame.
+// appendData appends a DATA frame. If end is true, the frame has the flag END_STREAM.
 func (o *output) appendData(id uint32, p []byte, end bool) {
 	var flags h2.Flags
 	if end {
@@ -118,15 +118,15 @@ func (o *output) appendHeader(id uint32, fields []hpack.HeaderField, end bool) {
 	}
 }
 
-// countReply adds n bytes of replies to the client's control frames. It returns false if the client
-// does not read them and more than maxReplies bytes are pending.
+// countReply adds n bytes to the pending replies to the client's control frames. It returns false if more than
+// maxReplies bytes are pending, because the client does not read them.
 func (o *output) countReply(n int) bool {
 	o.replies += n
 	return o.replies <= maxReplies
 }
 
-// flush writes pending data, unless another goroutine is already writing. It reports whether it has
-// written. c.mu must be held; it is released during writes.
+// flush writes pending data, unless another goroutine is already writing. It reports whether it wrote data.
+// c.mu must be held; it is released during writes.
 func (c *conn) flush() bool {
 	if c.writing || c.pending == nil {
 		return false
@@ -145,7 +145,7 @@ func (c *conn) flushAsync() {
 	}
 	c.writing = true
 	c.writeStarted = c.clock()
-	go c.writePending() // ends after the writes
+	go c.writePending() // returns after the writes
 }
 
 // writePending writes the pending data of a connection. c.writing must be set.
@@ -155,11 +155,12 @@ func (c *conn) writePending() {
 	c.mu.Unlock()
 }
 
-// write writes until no data is pending. c.writing must be set and c.mu held.
+// write writes until no data is pending, or lets another goroutine continue after maxWriteRounds writes.
+// c.writing must be set and c.mu held.
 func (c *conn) write() {
 	for round := 0; c.pending != nil; round++ {
 		if round == maxWriteRounds {
-			go c.writePending() // ends after the writes
+			go c.writePending() // returns after the writes
 			return
 		}
 		out := c.pending
@@ -186,7 +187,7 @@ func (c *conn) write() {
 // TCP_CORK.
 type corker interface{ Cork(n int) }
 
-// corkerOf returns the connection below TLS if it is a corker, otherwise nil.
+// corkerOf returns the connection below TLS if it is a corker, and nil otherwise.
 func corkerOf(c net.Conn) corker {
 	tls, ok := c.(interface{ NetConn() net.Conn })
 	if !ok {

@@ -107,8 +107,8 @@ func TestParked(t *testing.T) {
 	}
 }
 
-// TestParkedWait checks that a stream with an exhausted window does not block others, and that it continues
-// when the client extends its window.
+// TestParkedWait checks that a stream whose window is exhausted does not block other streams, and that it
+// continues when the client extends the window.
 func TestParkedWait(t *testing.T) {
 	t.Parallel()
 	streams := make(chan *parkedStream, 10)

@@ -25,7 +25,7 @@ func few(streams int) func(*http.Server) {
 	return func(s *http.Server) { s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streams} }
 }
 
-// TestFloods checks that floods of frames that are cheap for a client end its connection.
+// TestFloods checks that the server closes a connection on which it receives a flood of useless frames.
 func TestFloods(t *testing.T) {
 	t.Parallel()
 	for name, send := range map[string]func(r *raw, i int) error{
@@ -50,8 +50,8 @@ func TestFloods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// The time does not advance while frames are sent, so that the speed of the machine has no
-			// effect.
+			// In the bubble, the time does not advance while frames are sent, so the speed of the machine
+			// has no effect.
 			synctest.Test(t, func(t *testing.T) { testFlood(t, send) })
 		})
 	}
@@ -76,7 +76,7 @@ func testFlood(t *testing.T, send func(r *raw, i int) error) {
 			goAway = goAway || strings.HasPrefix(got, "GOAWAY") && strings.HasSuffix(got, "ENHANCE_YOUR_CALM")
 		}
 	}()
-	var closed error // a client with a failed write may not receive GOAWAY, because closing the connection can drop it
+	var closed error // if a write fails, the client might not receive GOAWAY, because closing the connection can drop it
 	for i := range 2 * floodFrames {
 		if closed = send(r, i); closed != nil {
 			break
@@ -84,7 +84,7 @@ func testFlood(t *testing.T, send func(r *raw, i int) error) {
 	}
 	<-read
 	if !goAway && closed == nil {
-		t.Error("the connection did not end for the flood")
+		t.Error("the flood did not end the connection")
 	}
 }
 
@@ -318,7 +318,7 @@ func TestBrokenStreams(t *testing.T) {
 	}
 }
 
-// TestTimeouts checks the timeouts of unresponsive clients.
+// TestTimeouts checks that the connections of unresponsive clients are closed after the expected times.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -422,8 +422,7 @@ func (r *raw) awaitPings(n int, each func(*[8]byte)) {
 	}
 }
 
-// TestUnreadReplies checks that a client that causes replies and does not read them is
-// disconnected.
+// TestUnreadReplies checks that the server disconnects a client that causes replies but does not read them.
 func TestUnreadReplies(t *testing.T) {
 	t.Parallel()
 	r := silent(t, hello, nil)

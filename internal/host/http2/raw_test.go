@@ -23,7 +23,7 @@ type raw struct {
 	frames *h2.Framer
 	block  bytes.Buffer
 	enc    *hpack.Encoder
-	got    chan string // the server's frames in short form; closed at the end
+	got    chan string // the server's frames in short form; closed when the connection ends
 	done   chan struct{}
 	srv    *server
 	writes *countedWrites // counts the server's writes
@@ -31,7 +31,7 @@ type raw struct {
 	mayEnd bool
 }
 
-// silent starts a server and a client that has neither sent nor read data.
+// silent starts a server, and returns a client that is connected but has neither sent nor read data.
 func silent(t *testing.T, h http.HandlerFunc, change func(*http.Server)) *raw {
 	t.Helper()
 	hs := &http.Server{Handler: h, ErrorLog: testLog(t)}
@@ -126,7 +126,7 @@ func short(frame h2.Frame) string {
 	return frame.Header().Type.String()
 }
 
-// await reads until the server has sent want; "" is the end of the connection.
+// await reads frames until the server has sent want. "" waits for the end of the connection.
 func (r *raw) await(want string) {
 	r.t.Helper()
 	r.awaitAfter(want, nil)
@@ -168,7 +168,7 @@ func (r *raw) never(unwanted ...string) {
 	})
 }
 
-// request opens a stream.
+// request opens a stream. Without fields, it sends a GET request. If end is true, the request has no body.
 func (r *raw) request(id uint32, end bool, fields ...string) {
 	r.t.Helper()
 	if fields == nil {

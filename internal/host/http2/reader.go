@@ -45,8 +45,8 @@ func (c *conn) readFrame() (h2.Frame, error) {
 	f, err := c.framer.ReadFrameForHeader(head)
 	if err != nil {
 		if head.Type == h2.FrameHeaders && errors.As(err, new(h2.StreamError)) {
-			// The padding is longer than the frame. Its header block cannot be decoded, and
-			// without it HPACK cannot decode later blocks either.
+			// The padding is longer than the frame, so the header block cannot be decoded. Without
+			// this block, HPACK cannot decode later blocks either.
 			err = h2.ConnectionError(h2.ErrCodeProtocol)
 		}
 		return nil, err
@@ -94,7 +94,8 @@ func (c *conn) handleError(f h2.Frame, err error) bool {
 	return false
 }
 
-// resetStream handles an error of one stream.
+// resetStream resets the stream that caused an error. It returns errEnhanceYourCalm if the client causes too
+// many of these errors.
 func (c *conn) resetStream(e h2.StreamError) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,8 +109,9 @@ func (c *conn) resetStream(e h2.StreamError) error {
 	return c.countFlood(13)
 }
 
-// countFlood counts a useless frame and the size of its reply, in bytes. It returns
-// errEnhanceYourCalm if the client sends too many or does not read the replies. c.mu must be held.
+// countFlood counts a useless frame. reply is the size of the reply to the frame, in bytes. countFlood returns
+// errEnhanceYourCalm if the client sends too many useless frames or does not read the replies. c.mu must be
+// held.
 func (c *conn) countFlood(reply int) error {
 	if c.flood.add(c.clock()) || reply > 0 && !c.countReply(reply) {
 		return errEnhanceYourCalm
@@ -121,7 +123,7 @@ func (c *conn) countFlood(reply int) error {
 func (c *conn) process(f h2.Frame) error {
 	var r *requestHead
 	if h, ok := f.(*h2.MetaHeadersFrame); ok && h.StreamID > c.lastID { // not trailers
-		r = c.parse(h) // without the lock
+		r = c.parse(h) // parsing does not need the lock
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,8 +159,8 @@ func (c *conn) process(f h2.Frame) error {
 	return c.countFlood(0) // unknown frame types must be ignored
 }
 
-// discardFrame drops a frame of a stream after the last stream of GOAWAY. Its bytes still count for the
-// connection's window.
+// discardFrame drops a frame of a stream that GOAWAY has rejected. The bytes of DATA frames still count for the
+// window of the connection.
 func (c *conn) discardFrame(f h2.Frame) error {
 	data, ok := f.(*h2.DataFrame)
 	if !ok {
@@ -191,7 +193,7 @@ func (c *conn) processHeaders(f *h2.MetaHeadersFrame, r *requestHead) error {
 	}
 	c.lastID = id
 	if len(c.streams) >= int(c.settings.streams) {
-		if c.unacked > 0 { // the client may not have received the limit yet
+		if c.unacked > 0 { // the client might not have received the limit yet
 			return h2.StreamError{StreamID: id, Code: h2.ErrCodeRefusedStream}
 		}
 		return h2.StreamError{StreamID: id, Code: h2.ErrCodeProtocol}
@@ -266,8 +268,8 @@ func (c *conn) processData(f *h2.DataFrame) error {
 	return nil
 }
 
-// receive appends data to the request body. Padding is released immediately, because no handler
-// reads it.
+// receive appends data to the request body. It returns the padding bytes to the windows immediately, because no
+// handler reads them.
 func (s *stream) receive(data []byte, padding int) {
 	if len(data) > 0 {
 		s.body.add(data)
@@ -278,7 +280,7 @@ func (s *stream) receive(data []byte, padding int) {
 	}
 }
 
-// endRequest processes END_STREAM.
+// endRequest processes the flag END_STREAM, after which the client sends no more data.
 func (s *stream) endRequest() {
 	s.remoteEnded = true
 	if s.drain != nil {
@@ -301,7 +303,7 @@ func (c *conn) processWindowUpdate(f *h2.WindowUpdateFrame) error {
 	}
 	s := c.streams[f.StreamID]
 	if s == nil {
-		return nil // the frame was sent before the client received the end of the stream
+		return nil // the client sent the frame before it received the end of the stream
 	}
 	if !s.out.add(int32(f.Increment)) {
 		return h2.StreamError{StreamID: s.id, Code: h2.ErrCodeFlowControl}
@@ -320,7 +322,7 @@ func (c *conn) processResetStream(f *h2.RSTStreamFrame) error {
 	}
 	complete := s.drain != nil // a reset after a complete response only ends the body and is legitimate
 	s.close(errStreamReset)
-	c.flushAsync() // WINDOW_UPDATE for the dropped body
+	c.flushAsync() // writes WINDOW_UPDATE for the dropped body
 	if complete {
 		return nil
 	}

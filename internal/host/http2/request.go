@@ -12,14 +12,15 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// requestHead is a decoded request header. The connection owns its memory, so the stream copies the
-// request.
+// requestHead is a decoded request header. The connection reuses the memory of the requestHead, so the stream
+// copies the request.
 type requestHead struct {
 	request         http.Request
 	length          int64 // length of the body; -1 if unknown
-	expectsContinue bool  // 100 Continue
+	expectsContinue bool  // the client expects 100 Continue
 	malformed       bool  // the stream must be reset
-	// rejection responds to a valid request that the server's handler must not receive; usually nil.
+	// rejection responds instead of the server's handler, for example if the header is too long; usually
+	// nil.
 	rejection http.Handler
 }
 
@@ -76,7 +77,7 @@ func (c *conn) parse(f *h2.MetaHeadersFrame) *requestHead {
 	return r
 }
 
-// expectedNames is the initial map size for headers with at least that many fields.
+// expectedNames is the maximum initial size of the map for a header.
 const expectedNames = 16
 
 // headerOf returns the header without the pseudo fields. All values share one slice.
@@ -96,7 +97,7 @@ func headerOf(f *h2.MetaHeadersFrame) http.Header {
 }
 
 // repeatedHeaderOf is like headerOf, but supports repeated field names. It first counts the fields of each
-// name, to allocate once.
+// name, so that all values fit into the slice values.
 func repeatedHeaderOf(fields []hpack.HeaderField, values []string) http.Header {
 	header := make(http.Header, min(len(fields), expectedNames))
 	for _, field := range fields {
@@ -116,8 +117,8 @@ func repeatedHeaderOf(fields []hpack.HeaderField, values []string) http.Header {
 	return header
 }
 
-// hostOf returns the host of the request: the authority or the Host header. Both may be present if
-// they are equal.
+// hostOf returns the host of the request, which is the authority or the Host header. It returns false if they
+// differ or are invalid. It removes the Host header.
 func hostOf(header http.Header, authority string) (string, bool) {
 	hosts := header["Host"]
 	if len(hosts) == 1 && authority == "" {
@@ -130,8 +131,8 @@ func hostOf(header http.Header, authority string) (string, bool) {
 	return authority, !strings.Contains(authority, "@") && (authority == "" || httpguts.ValidHostHeader(authority))
 }
 
-// targetOf returns the URL of the request and checks its pseudo fields (RFC 9113, sections 8.3.1
-// and 8.5).
+// targetOf returns the URL of the request. It returns false if the URL or the pseudo fields are invalid (RFC
+// 9113, sections 8.3.1 and 8.5).
 func targetOf(f *h2.MetaHeadersFrame, method, authority string) (*url.URL, bool) {
 	path, scheme := f.PseudoValue("path"), f.PseudoValue("scheme")
 	if f.PseudoValue("protocol") != "" {
@@ -164,7 +165,8 @@ func hopByHop() [5]string {
 	return [...]string{"Connection", "Proxy-Connection", "Transfer-Encoding", "Upgrade", "Keep-Alive"}
 }
 
-// announcedTrailers removes the announced trailers from the header and returns them.
+// announcedTrailers removes the Trailer field from the header. It returns the trailers that the field
+// announces, without values.
 func announcedTrailers(header http.Header) http.Header {
 	values, ok := header["Trailer"]
 	if !ok {
@@ -187,8 +189,8 @@ func announcedTrailers(header http.Header) http.Header {
 	return trailer
 }
 
-// lengthOf returns the declared length of the body, or -1 if there is none. It returns false if the values
-// differ or are not a valid number, because a proxy could disagree about the end of such a request.
+// lengthOf returns the declared length of the body, or -1 if no length is declared. It returns false if the
+// values differ or are not a valid number, because a proxy could disagree about the end of such a request.
 func lengthOf(header http.Header) (int64, bool) {
 	values := header["Content-Length"]
 	if len(values) == 0 {

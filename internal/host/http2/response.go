@@ -14,28 +14,28 @@ import (
 
 var errHandlerReturned = errors.New("http2: the handler has returned")
 
-// bodyBufferSize is the number of bytes of a body that are buffered before they are sent. Small writes
-// share a frame, and small responses have a Content-Length.
+// bodyBufferSize is the size of the buffer for response data, in bytes. The buffer combines small writes into
+// one frame, and allows small responses to have a Content-Length.
 const bodyBufferSize = 4 << 10
 
-// bodyBuffer is memory for the start of a body. A response owns one only while it contains data: a
-// waiting watch has none.
+// bodyBuffer is the memory for buffered response data. A response owns a bodyBuffer only while there is such
+// data, so a waiting watch has none.
 type bodyBuffer struct{ b [bodyBufferSize]byte }
 
-// response is the http.ResponseWriter of handlers. Like net/http's, it is not safe for concurrent
-// use, except for the deadlines.
+// response is the http.ResponseWriter of handlers. As in net/http, only the methods that set deadlines are safe
+// for concurrent use, unless noted.
 type response struct {
 	stream *stream
 	header http.Header
-	head   bool // response to HEAD, without a body
+	head   bool // the request method is HEAD, so the response has no body
 
 	status   int  // 0 until WriteHeader
 	sent     bool // the header has been sent
 	ended    bool // the complete response has been sent
 	returned bool // the handler has returned
 
-	fields   []hpack.HeaderField // the header at the call of WriteHeader; nil once sent
-	trailers []string            // announced keys
+	fields   []hpack.HeaderField // the header when WriteHeader was called; nil once sent
+	trailers []string            // keys of the announced trailers
 
 	hasType, hasEncoding, hasDate bool  // the header has Content-Type, Content-Encoding, Date
 	declared                      int64 // Content-Length, or -1
@@ -43,7 +43,7 @@ type response struct {
 
 	buffer   *bodyBuffer
 	size     int  // number of bytes in buffer
-	deferred bool // sent data of the body may still be pending in the connection
+	deferred bool // response data may still be pending in the connection
 }
 
 var _ interface {
@@ -122,7 +122,7 @@ func (r *response) snapshotHeader() {
 	r.fields = fields
 }
 
-// sendGoAway makes the client send its next requests on another connection.
+// sendGoAway appends GOAWAY, so that the client sends its next requests on another connection.
 func (r *response) sendGoAway() {
 	c := r.stream.conn
 	c.mu.Lock()
@@ -149,8 +149,8 @@ func (r *response) bodyAllowed() bool {
 	return r.status >= 200 && r.status != http.StatusNoContent && r.status != http.StatusNotModified
 }
 
-// Write implements http.ResponseWriter. It does not retain p. Data is sent with Flush, at the end of the
-// response, or when the buffer is full; Write then blocks while the client does not read. It returns
+// Write implements http.ResponseWriter. It does not retain p. Data is sent by Flush, at the end of the
+// response, or when the buffer is full. Write may block if the client does not read. It returns
 // http.ErrBodyNotAllowed, http.ErrContentLength, or an error if the handler has returned or the stream has
 // ended.
 func (r *response) Write(p []byte) (int, error) {
@@ -169,7 +169,7 @@ func (r *response) Write(p []byte) (int, error) {
 }
 
 // Send is like Write followed by Flush, and returns the same errors, but does not copy p to the response's
-// buffer. It blocks while the client does not read and does not retain p.
+// buffer. It may block if the client does not read. It does not retain p.
 func (r *response) Send(p []byte) error {
 	if err := r.accept(len(p)); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (r *response) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// accept counts n more bytes of the body, if they may be written.
+// accept counts n more bytes of the body. It returns an error if the bytes must not be written.
 func (r *response) accept(n int) error {
 	if r.returned {
 		return errHandlerReturned
@@ -288,8 +288,8 @@ func (r *response) completeHeader(beginning []byte, size int, complete bool) []h
 	return fields
 }
 
-// trailerFields returns the trailers that the handler has set: announced trailers and keys with
-// http.TrailerPrefix.
+// trailerFields returns the trailers that the handler has set, which are the announced trailers and the header
+// keys with http.TrailerPrefix.
 func (r *response) trailerFields() []hpack.HeaderField {
 	for key, values := range r.header {
 		if name, ok := strings.CutPrefix(key, http.TrailerPrefix); ok {
@@ -318,10 +318,10 @@ func (r *response) finish() {
 	}
 }
 
-// Answer sends a complete response with its own header while the handler is still running, and ends the
-// stream. Later writes of the handler fail. The caller must exclude concurrent method calls of the handler.
-// Answer returns an error if the handler has returned or already called WriteHeader, and the errors of
-// Write. It takes ownership of header, but not of body.
+// Answer sends a complete response with the given header while the handler is still running, and ends the
+// response. Later writes of the handler fail. The caller must ensure that the handler does not call methods of
+// the response at the same time. Answer returns an error if the handler has returned or already called
+// WriteHeader, and the errors of Write. It takes ownership of header, but not of body.
 func (r *response) Answer(status int, header http.Header, body []byte) error {
 	if r.returned || r.status != 0 {
 		return errHandlerReturned
@@ -334,14 +334,14 @@ func (r *response) Answer(status int, header http.Header, body []byte) error {
 	return err
 }
 
-// Cancel cancels the context of the request with a cause and resumes a detached response. The
-// handler may still complete the response. It is safe for concurrent use.
+// Cancel cancels the context of the request with a cause, and resumes a detached response. The handler can
+// still complete the response. Cancel is safe for concurrent use.
 func (r *response) Cancel(cause error) {
 	r.stream.cancel(cause)
 	r.stream.resume()
 }
 
-// release returns the buffer to the pool.
+// release returns the buffer to the pool, if there is one.
 func (r *response) release() {
 	if r.buffer != nil {
 		r.stream.conn.srv.bodyBuffers.Put(r.buffer)
@@ -349,26 +349,27 @@ func (r *response) release() {
 	}
 }
 
-// closeError returns the reason for the end of the stream, or nil while it is open.
+// closeError returns the error with which the stream has ended, or nil while the stream is open.
 func (s *stream) closeError() error {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
 	return s.err
 }
 
-// SetReadDeadline implements the method for http.ResponseController: reads of the request body fail
-// after the deadline. It is safe for concurrent use.
+// SetReadDeadline implements the method that http.ResponseController uses. Reads of the request body fail after
+// the deadline. It is safe for concurrent use.
 func (r *response) SetReadDeadline(at time.Time) error {
 	r.stream.setReadDeadline(at)
 	return nil
 }
 
-// SetWriteDeadline implements the method for http.ResponseController: the stream is reset at the
+// SetWriteDeadline implements the method that http.ResponseController uses. The stream is reset at the
 // deadline. It is safe for concurrent use.
 func (r *response) SetWriteDeadline(at time.Time) error {
 	r.stream.setWriteDeadline(at)
 	return nil
 }
 
-// EnableFullDuplex implements the method for http.ResponseController. HTTP/2 is always full-duplex.
+// EnableFullDuplex implements the method that http.ResponseController uses. It does nothing, because HTTP/2 is
+// always full-duplex.
 func (r *response) EnableFullDuplex() error { return nil }

@@ -27,8 +27,8 @@ func TestOneWrite(t *testing.T) {
 	}
 }
 
-// TestDeferredPart checks that the end of the declared length is sent by a flush while the handler
-// still runs, and that trailers may follow.
+// TestDeferredPart checks that Flush sends the last bytes of a body with a declared length while the handler is
+// still running, and that trailers can follow.
 func TestDeferredPart(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})

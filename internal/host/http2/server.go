@@ -25,7 +25,7 @@ const (
 	defaultWindow      = 1 << 20
 	defaultPingTimeout = 15 * time.Second
 	minWindow          = 64<<10 - 1 // initial window of a connection, in bytes
-	minFrame           = 16 << 10   // every peer accepts this size, and no larger frames are sent
+	minFrame           = 16 << 10   // every peer accepts this size; the server sends no larger frames
 	maxFrame           = 1<<24 - 1
 )
 
@@ -33,7 +33,7 @@ const (
 // called before s serves connections, and modifies s.TLSConfig and s.TLSNextProto. The fields HTTP2,
 // IdleTimeout, ReadTimeout, WriteTimeout, MaxHeaderBytes and ErrorLog of s apply with their
 // documented meaning; each connection uses the values at its start. s.Shutdown waits for open
-// streams, s.Close aborts them. Configure returns an error if s.HTTP2.CountError is set.
+// streams, and s.Close aborts them. Configure returns an error if s.HTTP2.CountError is set.
 func Configure(s *http.Server) error {
 	if s.HTTP2 != nil && s.HTTP2.CountError != nil {
 		return errors.New("configure HTTP/2: HTTP2Config.CountError is not supported")
@@ -51,7 +51,7 @@ func Configure(s *http.Server) error {
 	}
 	srv := newServer()
 	s.TLSNextProto[h2.NextProtoTLS] = func(hs *http.Server, c *tls.Conn, h http.Handler) {
-		// net/http passes the base context of the connection's requests with the handler.
+		// In net/http, the handler provides the base context for the requests of the connection.
 		ctx := context.Background()
 		if base, ok := h.(interface{ BaseContext() context.Context }); ok {
 			ctx = base.BaseContext()
@@ -94,8 +94,8 @@ func (srv *server) serve(ctx context.Context, hs *http.Server, nc net.Conn, stat
 	c.serve()
 }
 
-// start sends the preface of a connection. Later calls of shutdown include the connection, so that GOAWAY
-// never precedes the preface.
+// start sends the preface of a connection and registers the connection for shutdown. Both happen under the
+// lock, so that GOAWAY never precedes the preface.
 func (srv *server) start(c *conn) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -126,13 +126,13 @@ type settings struct {
 	connWindow  int32 // receive window of the connection, in bytes
 	window      int32 // receive window of a stream, in bytes
 
-	// Timeouts; 0 disables each of them, except pingTimeout.
-	idle        time.Duration // a connection without streams is closed
-	readIdle    time.Duration // without received data, a PING is sent
-	pingTimeout time.Duration
-	writeByte   time.Duration // a write without progress closes the connection
+	// Timeouts; 0 disables the timeout, except for pingTimeout.
+	idle        time.Duration // after this time without streams, the connection is closed
+	readIdle    time.Duration // after this time without received data, a PING is sent
+	pingTimeout time.Duration // after this time without a response to a PING, the connection is closed
+	writeByte   time.Duration // after this time without progress of a write, the connection is closed
 
-	read, write time.Duration // deadlines of a stream, from its start
+	read, write time.Duration // timeouts of a stream, from its start
 }
 
 func settingsOf(hs *http.Server) settings {
@@ -160,8 +160,8 @@ func settingsOf(hs *http.Server) settings {
 	if s.pingTimeout <= 0 {
 		s.pingTimeout = defaultPingTimeout
 	}
-	// http.Server.MaxHeaderBytes counts plain bytes; HTTP/2 adds 32 bytes for each field. Like
-	// net/http, allow for ten fields.
+	// http.Server.MaxHeaderBytes counts only the bytes of names and values. HTTP/2 adds 32 bytes for each
+	// field. As in net/http, add this size for ten fields.
 	header := hs.MaxHeaderBytes
 	if header <= 0 {
 		header = http.DefaultMaxHeaderBytes
@@ -170,7 +170,7 @@ func settingsOf(hs *http.Server) settings {
 	return s
 }
 
-// inRangeOr returns n if it is between low and high, otherwise the default.
+// inRangeOr returns n if it is between low and high, and otherwise the default.
 func inRangeOr(n, low, high, otherwise int) int {
 	if n < low || n > high {
 		return otherwise
@@ -179,7 +179,7 @@ func inRangeOr(n, low, high, otherwise int) int {
 }
 
 // weakTLS returns the reason why HTTP/2 is not permitted with the TLS parameters of a connection, or
-// "" if it is permitted. RFC 9113, section 9.2, requires TLS 1.2 and a cipher suite with forward
+// "" if it is permitted. RFC 9113, section 9.2, requires TLS 1.2 or later and a cipher suite with forward
 // secrecy and authenticated encryption.
 func weakTLS(state *tls.ConnectionState, config *http.HTTP2Config) string {
 	switch {
@@ -195,7 +195,7 @@ func weakTLS(state *tls.ConnectionState, config *http.HTTP2Config) string {
 	return "cipher suite " + name + " is prohibited"
 }
 
-// logTo logs to the server's ErrorLog, or to the standard logger if it is nil.
+// logTo logs to the server's ErrorLog, or to the standard logger if ErrorLog is nil.
 func logTo(hs *http.Server, format string, args ...any) {
 	if hs.ErrorLog != nil {
 		hs.ErrorLog.Printf(format, args...)

@@ -19,26 +19,26 @@ type stream struct {
 	id       uint32
 	request  *http.Request // nil once the handler has returned
 	handler  http.Handler  // the server's handler, or a handler that rejects the request
-	detached func() bool   // the detached function, if any
+	detached func() bool   // the function of Detach; nil if the response is not detached
 	cancel   context.CancelCauseFunc
 	body     body
 	response response
-	shared   bool // the detached function runs on the goroutine of the queue, which writes afterwards
+	shared   bool // the detached function runs on the goroutine of the run queue, which writes the data later
 	state    detachedState
 
 	// Guarded by the connection's lock.
-	err         error     // reason for the end of the stream; nil while it is open
+	err         error     // the error with which the stream has ended; nil while the stream is open
 	wake        sync.Cond // signaled when data arrives, the send window grows, or the stream ends
 	out         outflow
 	in          inflow
 	waiting     bool   // the handler waits for a condition of the connection
 	remoteEnded bool   // the client has sent END_STREAM
-	drain       *drain // set once the response is complete and remoteEnded is false
+	drain       *drain // set if the response is complete but the client has not sent END_STREAM
 	readTimer   *time.Timer
 	writeTimer  *time.Timer
 }
 
-// newStream creates the stream of a new request. c.mu must be held.
+// newStream creates the stream of a new request. ended is true if the request has no body. c.mu must be held.
 func (c *conn) newStream(id uint32, ended bool, r *requestHead) *stream {
 	s := &stream{conn: c, id: id, remoteEnded: ended}
 	s.wake.L = &c.mu
@@ -71,8 +71,8 @@ func (c *conn) newStream(id uint32, ended bool, r *requestHead) *stream {
 	return s
 }
 
-// close ends the stream and cancels the context of its handler. Later calls have no effect. conn.mu must be
-// held.
+// close ends the stream with err, and cancels the context of its request. Later calls have no effect. conn.mu
+// must be held.
 func (s *stream) close(err error) {
 	if s.err != nil {
 		return
@@ -110,7 +110,7 @@ func (s *stream) reset(code h2.ErrCode, err error) {
 	}
 }
 
-// run runs the handler.
+// run runs the handler. After the handler has returned, it completes or detaches the response.
 func (s *stream) run() {
 	returned := false
 	defer func() {
@@ -166,7 +166,7 @@ func (s *stream) panicked(reason any) {
 type partKind int
 
 const (
-	deferredPart partKind = iota // more data follows: written with it, or with data of other streams
+	deferredPart partKind = iota // written together with later data, or with data of other streams
 	flushedPart                  // written immediately
 	lastPart                     // written immediately, with the end of the stream
 )
@@ -175,14 +175,14 @@ const (
 // end of the stream.
 type responsePart struct {
 	fields        []hpack.HeaderField
-	informational bool // fields have an informational status
+	informational bool // fields contain an informational status (1xx)
 	data          [2][]byte
 	kind          partKind
 	trailers      []hpack.HeaderField
 }
 
-// send appends a part and, unless it is deferred, writes it. It blocks while the client's windows
-// are exhausted or maxPending is reached, and returns an error if the stream has ended.
+// send appends a part of the response and, unless the part is deferred, writes it. It blocks while the client's
+// windows are exhausted or maxPending is reached. It returns an error if the stream has ended.
 func (s *stream) send(p *responsePart) error {
 	c := s.conn
 	c.mu.Lock()
@@ -220,15 +220,16 @@ func (s *stream) send(p *responsePart) error {
 	return nil
 }
 
-// flush writes appended data. conn.mu must be held; it is released while blocking.
+// flush writes the pending data, unless the goroutine of the run queue does so later. conn.mu must be held; it
+// is released while blocking.
 func (s *stream) flush() {
 	if !s.shared {
 		s.conn.flush()
 	}
 }
 
-// sendData appends DATA frames as the client's windows permit. conn.mu must be held; it is released
-// while blocking.
+// sendData appends DATA frames, and blocks while the client's windows are exhausted. If end is true, the last
+// frame ends the stream. conn.mu must be held; it is released while blocking.
 func (s *stream) sendData(p []byte, end bool) error {
 	c := s.conn
 	for len(p) > 0 {
@@ -255,8 +256,8 @@ func (s *stream) sendData(p []byte, end bool) error {
 	return nil
 }
 
-// finish ends a stream with a complete response when the client has sent the complete request.
-// conn.mu must be held.
+// finish ends a stream whose response is complete. If the client has not sent the complete request yet, it
+// starts to drop the rest of the body. conn.mu must be held.
 func (s *stream) finish() {
 	if s.remoteEnded {
 		s.close(errStreamDone)
@@ -265,7 +266,7 @@ func (s *stream) finish() {
 	s.startDrain()
 }
 
-// setReadDeadline makes reads of the body fail after the deadline; the zero time removes it.
+// setReadDeadline makes reads of the body fail after the deadline. The zero time removes the deadline.
 func (s *stream) setReadDeadline(at time.Time) {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -279,7 +280,7 @@ func (s *stream) setReadTimer(at time.Time) {
 	s.readTimer = s.setTimer(s.readTimer, at, func() { s.body.fail(deadlineError("reading the request")) })
 }
 
-// setWriteDeadline resets the stream at the deadline; the zero time removes it.
+// setWriteDeadline resets the stream at the deadline. The zero time removes the deadline.
 func (s *stream) setWriteDeadline(at time.Time) {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -300,8 +301,9 @@ func deadlineError(doing string) error {
 	return fmt.Errorf("http2: %s: %w", doing, os.ErrDeadlineExceeded)
 }
 
-// setTimer replaces a timer of the stream: do is called with conn.mu held at the given time, or
-// immediately if that has passed. conn.mu must be held.
+// setTimer stops the timer old, and returns a timer that calls do at the given time, with conn.mu held. If the
+// time has passed, setTimer calls do immediately and returns nil. It also returns nil if at is zero or the
+// stream has ended. conn.mu must be held.
 func (s *stream) setTimer(old *time.Timer, at time.Time, do func()) *time.Timer {
 	stop(old)
 	if at.IsZero() || s.err != nil {

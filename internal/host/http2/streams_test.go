@@ -124,7 +124,7 @@ func TestShutdown(t *testing.T) {
 	r.await("")
 }
 
-// TestResetEndsContext checks that a reset by the client ends the handler's context.
+// TestResetEndsContext checks that a reset by the client cancels the context of the request.
 func TestResetEndsContext(t *testing.T) {
 	t.Parallel()
 	failed := make(chan error, 1)
