@@ -20,20 +20,20 @@ func (a *Authority) Issued(encoded []byte) bool {
 	return err == nil && cert.CheckSignatureFrom(a.cert) == nil
 }
 
-// Export writes a serving certificate of this authority, followed by the authority's certificate,
-// to apiserver.crt in dir, and its key to apiserver.key. It creates dir. Files that have this
-// content already are not written. It returns the errors of reads and writes. A serving certificate
-// that is not stored, because the disk is full, is not exported. Files of another authority, which an
-// administrator may add at any time, are not replaced.
+// Export writes a serving certificate of this authority, followed by the authority's certificate, to
+// apiserver.crt in dir, and the key of the serving certificate to apiserver.key. It creates dir if it does not
+// exist. Files that already have this content are not written. Files of another authority, which an
+// administrator may add at any time, are not replaced. A serving certificate that could not be stored because
+// the disk is full is not exported. Export returns the errors of reads and writes.
 func (a *Authority) Export(dir string, serving tls.Certificate) error {
 	stored, err := a.load(servingName)
 	if err != nil {
 		return fmt.Errorf("export the serving certificate: %w", err)
 	}
 	if !stored.cert.Equal(serving.Leaf) {
-		return nil // it was not stored, because the disk is full
+		return nil // the certificate was not stored, because the disk is full
 	}
-	// The certificate is written first, so that Issued recognizes it after a crash between the two writes.
+	// writeFiles writes the certificate first, so that Issued recognizes it after a crash between the writes.
 	cert := content{filepath.Join(dir, servingName+".crt"), slices.Concat(stored.certPEM, a.pem), 0o644}
 	key := content{filepath.Join(dir, servingName+".key"), stored.keyPEM, 0o600}
 	disk := system{}
@@ -51,7 +51,7 @@ func (a *Authority) Export(dir string, serving tls.Certificate) error {
 	return writeFiles(disk, cert, key)
 }
 
-// hasContent reports whether a file has a content.
+// hasContent reports whether the file c.name contains exactly c.data.
 func hasContent(fsys files, c content) bool {
 	current, err := fsys.read(c.name)
 	return err == nil && bytes.Equal(current, c.data)

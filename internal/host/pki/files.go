@@ -15,8 +15,8 @@ import (
 type files interface {
 	read(name string) ([]byte, error)
 	mode(name string) (fs.FileMode, error)
-	// write writes and syncs a file. Its name is durable after syncDir. It does not replace an
-	// existing file atomically.
+	// write writes and syncs a file. The name of the file is durable only after syncDir. An existing file is
+	// not replaced atomically.
 	write(name string, data []byte, mode fs.FileMode) error
 	rename(from, to string) error
 	mkdir(dir string) error
@@ -71,8 +71,8 @@ func (system) syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// MakeDir durably creates a directory and its missing parents with mode 0700. It does not change an
-// existing directory and returns no error for it.
+// MakeDir durably creates a directory and its missing parents with mode 0700. If the directory exists, MakeDir
+// does not change it and returns no error.
 func MakeDir(dir string) error { return makeDir(system{}, dir) }
 
 func makeDir(fsys files, dir string) error {
@@ -92,7 +92,7 @@ func makeDir(fsys files, dir string) error {
 	return fsys.syncDir(parent)
 }
 
-// ensureDir creates the directory of keys and certificates.
+// ensureDir creates the directory of keys and certificates, if it does not exist.
 func ensureDir(fsys files, dir string) error {
 	if err := makeDir(fsys, dir); err != nil {
 		return fmt.Errorf("create the folder for keys and certificates: %w", err)
@@ -107,15 +107,14 @@ type content struct {
 	mode fs.FileMode
 }
 
-// WriteFile creates or replaces a file atomically and durably. Readers see the old or the new
-// content; after WriteFile has returned nil, the new content survives a crash. After an error, the
-// file has its old or its new content.
+// WriteFile creates or replaces a file atomically and durably. Readers see either the old or the new content,
+// also after an error. After WriteFile has returned nil, the new content survives a crash.
 func WriteFile(file string, data []byte, mode os.FileMode) error {
 	return writeFiles(system{}, content{file, data, mode})
 }
 
-// writeFiles replaces related files of one directory, in order. If the disk has too little space,
-// it changes none of them. A crash may leave only the first ones replaced.
+// writeFiles replaces related files in one directory, in the given order. If the disk does not have enough
+// space, no file is changed. After a crash, it is possible that only the first files were replaced.
 func writeFiles(fsys files, all ...content) error {
 	for _, c := range all {
 		if err := fsys.write(tempName(c.name), c.data, c.mode); err != nil {
@@ -134,7 +133,8 @@ func writeFiles(fsys files, all ...content) error {
 	return nil
 }
 
-// tempName returns the name of a file until it is complete. A file left by a crash is overwritten.
+// tempName returns the temporary name of a file that is not complete. After a crash, the next write overwrites
+// the temporary file.
 func tempName(name string) string {
 	return filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".new")
 }

@@ -17,15 +17,15 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// readKey reads a private key and returns it with its PEM encoding. It returns an error if users
-// other than the owner can read the file.
+// readKey reads a private key and returns the key and its PEM encoding. It returns an error if the file has
+// permissions for users other than the owner.
 func readKey(fs files, file string) (*ecdsa.PrivateKey, []byte, error) {
 	mode, err := fs.mode(file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read key: %w", err)
 	}
 	if runtime.GOOS != "windows" && mode&0o077 != 0 {
-		return nil, nil, fmt.Errorf("read key: %s may be read by others (mode %04o); close it with: chmod 600 %s", file, mode, file)
+		return nil, nil, fmt.Errorf("read key: %s may be read by others (mode %04o); restrict access with: chmod 600 %s", file, mode, file)
 	}
 	data, err := fs.read(file)
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// InMemory is a directory name that keeps keys and certificates in memory. Each call with InMemory creates
-// new keys and certificates.
+// InMemory is a directory name that selects memory instead of files. Each call of a function with InMemory
+// creates new keys and certificates.
 const InMemory = ""
 
-// filesOf returns the file system for a directory: a new memory for InMemory, otherwise the
-// operating system's.
+// filesOf returns the file system for a directory: a new, empty memory for InMemory, and otherwise the file
+// system of the operating system.
 func filesOf(dir string) files {
 	if dir == InMemory {
 		return memory{}

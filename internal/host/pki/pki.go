@@ -1,8 +1,8 @@
 // Package pki manages the keys and certificates that a server generates: a certificate authority, a serving
 // certificate, client certificates and the signing key of service account tokens. It creates missing keys
 // and certificates and renews certificates that expire soon. It does not manage certificates of users. All
-// keys are ECDSA P-256, because all clients support them and their generation takes far less than a
-// millisecond, which does not delay a first start.
+// keys are ECDSA P-256. All clients support such keys, and generating one takes far less than a millisecond, so
+// the first start is not delayed.
 package pki
 
 import (
@@ -37,8 +37,8 @@ const (
 // ErrExpired reports that the certificate of an authority has expired.
 var ErrExpired = errors.New("certificate has expired")
 
-// Authority is a certificate authority with its files. Its methods must not be called
-// concurrently.
+// Authority is a certificate authority that is stored in files. Its methods must not be called concurrently,
+// unless noted.
 type Authority struct {
 	fs   files
 	dir  string
@@ -49,10 +49,10 @@ type Authority struct {
 }
 
 // Open loads the authority in dir (ca.crt, ca.key). If neither file exists, it creates both and the
-// directory. If only ca.crt is missing, it creates a certificate for the existing key, so that the issued
-// certificates stay valid. If only ca.key is missing, it returns an error. Errors name the file and the
-// solution. The error wraps ErrExpired if the certificate has expired. For all functions of this package
-// except OpenExisting, dir may be InMemory.
+// directory. If only ca.crt is missing, it creates a certificate for the existing key, so that issued
+// certificates stay valid. If only ca.key is missing, it returns an error. Errors name the file and describe a
+// solution. The error wraps ErrExpired if the certificate has expired. For all functions of this package that
+// have a parameter dir, except OpenExisting, dir may be InMemory.
 func Open(dir string) (*Authority, error) { return openOwn(filesOf(dir), dir) }
 
 func openOwn(fsys files, dir string) (*Authority, error) {
@@ -99,8 +99,8 @@ func openAuthority(fsys files, dir, name, commonName, whenExpired string) (*Auth
 	return a, nil
 }
 
-// create creates the certificate and, unless existing contains it, the key of the authority. An existing key
-// is never replaced, because it may have signed certificates.
+// create creates the certificate of the authority, and also its key unless existing contains one. An existing
+// key is never replaced, because it may have signed certificates.
 func (a *Authority) create(commonName string, existing pair) error {
 	now := time.Now()
 	template := &x509.Certificate{
@@ -148,11 +148,11 @@ func (a *Authority) NotAfter() time.Time { return a.cert.NotAfter }
 // servingName is the base name of the files of the serving certificate.
 const servingName = "apiserver"
 
-// Serving returns the serving certificate (apiserver.crt, apiserver.key) for hosts, which are names
-// or IP addresses. It issues and stores a new one if none is stored or if the stored one was not
-// signed by this authority, is about to expire, or lacks a host. If the disk is full, the new
-// certificate is used without being stored. It returns an error if a stored file cannot be read, or
-// if the certificate cannot be stored for another reason.
+// Serving returns the serving certificate (apiserver.crt, apiserver.key) for hosts, which are names or IP
+// addresses. It issues and stores a new certificate if none is stored, or if the stored certificate was not
+// signed by this authority, expires in less than 30 days, or is not valid for all hosts. If the disk is full,
+// Serving returns the new certificate without storing it. It returns an error if a stored file cannot be read,
+// or if the certificate cannot be stored for another reason.
 func (a *Authority) Serving(hosts []string) (tls.Certificate, error) {
 	pair, err := a.leaf(servingName, x509.ExtKeyUsageServerAuth, func(c *x509.Certificate) bool { return covers(c, hosts) },
 		func() *x509.Certificate {
@@ -172,9 +172,9 @@ func (a *Authority) Serving(hosts []string) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{pair.cert.Raw}, PrivateKey: pair.key, Leaf: pair.cert}, nil
 }
 
-// Client returns the client certificate and key in PEM for a user with groups, stored as name.crt and
-// name.key. It renews them under the same conditions as Serving, and returns the same errors. The caller
-// must not modify the result.
+// Client returns the client certificate and key for a user with groups, in PEM. They are stored as name.crt and
+// name.key. Client issues new ones under the same conditions as Serving, or if the user or the groups differ.
+// It returns the same errors as Serving. The caller must not modify the result.
 func (a *Authority) Client(name, user string, groups ...string) (cert, key []byte, err error) {
 	pair, err := a.leaf(name, x509.ExtKeyUsageClientAuth,
 		func(c *x509.Certificate) bool {
@@ -189,9 +189,9 @@ func (a *Authority) Client(name, user string, groups ...string) (cert, key []byt
 	return pair.certPEM, pair.keyPEM, nil
 }
 
-// Issue returns a new client certificate and its key in PEM, for a user with groups. The certificate
-// expires no later than the certificate of the authority. Nothing is stored. Issue is safe for concurrent
-// use. It returns an error if the key cannot be generated or the certificate cannot be signed.
+// Issue returns a new client certificate and its key for a user with groups, in PEM. It does not store them.
+// The certificate expires no later than the certificate of the authority. Issue is safe for concurrent use. It
+// returns an error if the key cannot be generated or the certificate cannot be signed.
 func (a *Authority) Issue(lifetime time.Duration, user string, groups ...string) (cert, key []byte, err error) {
 	t := &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
 	a.complete(t, lifetime, x509.ExtKeyUsageClientAuth)
@@ -199,7 +199,8 @@ func (a *Authority) Issue(lifetime time.Duration, user string, groups ...string)
 	return pair.certPEM, pair.keyPEM, err
 }
 
-// complete sets the common fields of all certificates except the authority's.
+// complete sets the fields that are common to all issued certificates. It does not set them for the certificate
+// of the authority itself.
 func (a *Authority) complete(t *x509.Certificate, lifetime time.Duration, usage x509.ExtKeyUsage) {
 	now := time.Now()
 	t.NotBefore, t.NotAfter = now.Add(-backdate), now.Add(lifetime)
@@ -217,8 +218,8 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// leaf returns the stored certificate of a name if it is valid and fits. Otherwise it issues a certificate
-// from the template and stores it.
+// leaf returns the certificate that is stored under a name, if it is valid and fits returns true. Otherwise, it
+// issues a certificate from the template and stores it.
 func (a *Authority) leaf(name string, usage x509.ExtKeyUsage, fits func(*x509.Certificate) bool, template func() *x509.Certificate) (pair, error) {
 	stored, err := a.load(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -253,7 +254,7 @@ type pair struct {
 	certPEM, keyPEM []byte
 }
 
-// sign generates a key and its certificate and writes both.
+// sign generates a key, issues its certificate, and writes both to files.
 func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) {
 	p, err := a.issue(name, nil, template)
 	if err != nil {
@@ -294,18 +295,19 @@ func (a *Authority) issue(name string, key *ecdsa.PrivateKey, template *x509.Cer
 	return pair{cert: cert, key: key, keyPEM: keyPEM, certPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
-// contents returns the files of a pair in the order in which they are written: the key before the
-// certificate. After a crash between the two, the certificate is missing or does not match the key. load
-// reports both cases as missing, and the certificate is issued again.
+// contents returns the files of a pair in the order in which they are written, with the key before the
+// certificate. After a crash between the two writes, the certificate is missing or does not match the key. load
+// returns fs.ErrNotExist in both cases, and the certificate is issued again.
 func (a *Authority) contents(name string, p pair) []content {
 	return []content{{a.path(name + ".key"), p.keyPEM, 0o600}, {a.path(name + ".crt"), p.certPEM, 0o600}}
 }
 
 func (a *Authority) path(file string) string { return filepath.Join(a.dir, file) }
 
-// load reads name.crt and name.key. It returns fs.ErrNotExist if the certificate is missing, or, except for
-// the files of the authority itself, if the key does not match the certificate. If only the certificate is
-// missing, the pair contains the key. A missing certificate does not hide an error of the key.
+// load reads name.crt and name.key. It returns fs.ErrNotExist if the certificate is missing. It also returns
+// fs.ErrNotExist if the key does not match the certificate, except for the files of the authority itself. If
+// only the certificate is missing, the pair contains the key. If the key is invalid, load returns that error
+// even if the certificate is missing.
 func (a *Authority) load(name string) (pair, error) {
 	crtFile, keyFile := a.path(name+".crt"), a.path(name+".key")
 	certPEM, certErr := a.fs.read(crtFile)
@@ -348,10 +350,10 @@ func parseCertificate(file string, data []byte) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// SigningKey returns the key in dir that signs service account tokens (sa.key). If the file does
-// not exist, it generates a key and creates the directory. It also writes the public key (sa.pub),
-// which is only for other programs. It returns an error if sa.key is invalid, if only sa.key is missing, or
-// if a write fails.
+// SigningKey returns the key in dir that signs service account tokens (sa.key). If the file does not exist,
+// SigningKey generates a key and creates the directory. It also writes the public key (sa.pub), which only
+// other programs read. It returns an error if sa.key is invalid, if only sa.key is missing, or if a write
+// fails.
 func SigningKey(dir string) (crypto.Signer, error) { return signingKey(filesOf(dir), dir) }
 
 func signingKey(fsys files, dir string) (crypto.Signer, error) {
@@ -363,7 +365,8 @@ func signingKey(fsys files, dir string) (crypto.Signer, error) {
 	created := errors.Is(err, fs.ErrNotExist)
 	_, pubErr := fsys.read(pubFile)
 	if created {
-		// A crash does not cause this state, because sa.key is written first. A new key would invalidate all tokens.
+		// A crash cannot leave sa.pub without sa.key, because sa.key is written first. A new key would
+		// invalidate all tokens.
 		if !errors.Is(pubErr, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s is missing, but its public key %s exists; restore it, or remove the public key to create a new key, which invalidates all tokens of service accounts", keyFile, pubFile)
 		}

@@ -36,7 +36,7 @@ func serving(t *testing.T, a *Authority, hosts ...string) *x509.Certificate {
 	return cert.Leaf
 }
 
-// TestReuse checks that a second start uses the files of the first one.
+// TestReuse checks that a second start uses the files of the first start.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data", "pki")
@@ -65,8 +65,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestServingVerifies checks that clients that trust the CA accept the certificate for each of its
-// hosts and no others.
+// TestServingVerifies checks that clients that trust the CA accept the serving certificate for each of its
+// hosts, and for no other hosts.
 func TestServingVerifies(t *testing.T) {
 	t.Parallel()
 	a := open(t, t.TempDir())
@@ -311,7 +311,7 @@ func overwrite(data string) func(string) error {
 	return func(file string) error { return os.WriteFile(file, []byte(data), 0o600) }
 }
 
-// copyFrom replaces the authority's files with another pair.
+// copyFrom returns a function that replaces the authority's files with the pair of the given name.
 func copyFrom(name string) func(string) error {
 	return func(file string) error {
 		for _, ext := range []string{".crt", ".key"} {

@@ -57,11 +57,11 @@ func (d volatileDisk) syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// usedData contains the keys and certificates that a start has read or created, by name.
+// usedData contains the keys and certificates that a start has used, by name.
 type usedData map[string][]byte
 
-// firstStart performs all operations of this package at a server's start. It calls record with all
-// data that the server uses afterwards.
+// firstStart performs all operations of this package that a server performs when it starts. It calls record
+// with all data that the server then uses.
 func firstStart(disk files, record func(name string, data []byte)) error {
 	const dir = "/data/pki"
 	users, err := openOwn(disk, dir)
@@ -101,8 +101,8 @@ func firstStart(disk files, record func(name string, data []byte)) error {
 	return writeFiles(disk, content{"/data/admin.kubeconfig", []byte("kubeconfig"), 0o600})
 }
 
-// TestPowerCuts simulates a power failure before each operation of a first start. It checks that the next
-// start succeeds with the data that the first start had used.
+// TestPowerCuts simulates a power failure before each operation of a first start. It checks that the next start
+// succeeds, and uses the same data that the first start had used before the failure.
 func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	type cut struct {
@@ -151,8 +151,8 @@ type fullDisk struct{ volatileDisk }
 
 func (fullDisk) write(string, []byte, fs.FileMode) error { return syscall.ENOSPC }
 
-// TestFullDisk checks that a server with existing files starts on a full disk, and that it creates and uses
-// a certificate that must be renewed.
+// TestFullDisk checks that a server with existing files can start on a full disk, and that it issues and uses a
+// new certificate if the stored certificate must be renewed.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := volatileDisk{vfs.NewMem()}

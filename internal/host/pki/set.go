@@ -10,7 +10,7 @@ import (
 type Set struct {
 	// Clients signs the certificates of users.
 	Clients *Authority
-	// FrontProxies signs the certificate with which aggregated servers recognize the control plane.
+	// FrontProxies signs the client certificates by which aggregated servers recognize the control plane.
 	FrontProxies *Authority
 	// Tokens signs the tokens of service accounts.
 	Tokens crypto.Signer
@@ -18,9 +18,10 @@ type Set struct {
 	files memory
 }
 
-// OpenSet loads the keys and certificates in files, which are keyed by name, and creates missing ones. name
-// distinguishes the authorities of different control planes. It does not modify files, but retains the
-// values. It returns an error that describes an invalid or expired file.
+// OpenSet loads the keys and certificates in files, which maps file names to contents, and creates missing keys
+// and certificates. name is part of the subjects of the authorities, to distinguish control planes. OpenSet
+// does not modify files, but retains its values. It returns an error if a file is invalid or a certificate has
+// expired.
 func OpenSet(name string, files map[string][]byte) (*Set, error) {
 	s := &Set{files: memory(maps.Clone(files))}
 	if s.files == nil {
@@ -38,6 +39,6 @@ func OpenSet(name string, files map[string][]byte) (*Set, error) {
 	return s, err
 }
 
-// Files returns the files of the keys and certificates by name. The caller owns the map, but not its
-// values.
+// Files returns the contents of the key and certificate files, by file name. The caller owns the map, but must
+// not modify its values.
 func (s *Set) Files() map[string][]byte { return maps.Clone(s.files) }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSet checks that a set is equal after it was stored, and that sets of two control planes trust
-// different certificates.
+// TestSet checks that a stored set is opened unchanged, and that the sets of two control planes trust different
+// certificates.
 func TestSet(t *testing.T) {
 	t.Parallel()
 	first, err := OpenSet("one", nil)
