@@ -16,9 +16,9 @@ import (
 	"mainstay.dev/mainstay/test/extension"
 )
 
-// TestAggregatedLeavesNoGoroutines checks that neither canceled requests, including requests to an
-// unresponsive server, nor deleted registrations leave goroutines. It counts all goroutines of the process,
-// so it is not parallel.
+// TestAggregatedLeavesNoGoroutines checks that canceled requests, including requests to an unresponsive
+// server, and deleted registrations do not leak goroutines. It is not parallel, because it examines all
+// goroutines of the process.
 func TestAggregatedLeavesNoGoroutines(t *testing.T) {
 	o := newOrchard(t, Config{}, extension.Options{})
 	o.register(t, nil)
@@ -57,7 +57,7 @@ func TestAggregatedLeavesNoGoroutines(t *testing.T) {
 	}
 }
 
-// proxying returns the stacks of goroutines that forward requests.
+// proxying returns the stacks of the goroutines that forward requests to aggregated servers.
 func proxying() string {
 	buffer := make([]byte, 16<<20)
 	all := strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n")

@@ -41,7 +41,7 @@ var (
 
 const applesService = extension.Version + "." + extension.Group
 
-// orchard is a server with a registered aggregated server.
+// orchard is a server together with an aggregated server.
 type orchard struct {
 	*running
 	*extension.Server
@@ -98,7 +98,7 @@ func (o *orchard) register(t *testing.T, change func(spec map[string]any)) {
 	o.create(t, apiServicesGVR.GroupResource(), object)
 }
 
-// await waits until the APIService has a condition with the reason.
+// await waits until a condition of the APIService has the given reason.
 func (o *orchard) await(t *testing.T, reason string) {
 	t.Helper()
 	seen := ""
@@ -131,7 +131,7 @@ func TestAggregatedRequests(t *testing.T) {
 	o := newOrchard(t, Config{}, extension.Options{})
 	o.register(t, nil)
 	if status, body := o.get(t, applesPath+"/apples"); status != http.StatusServiceUnavailable || body != "service unavailable\n" {
-		if status != http.StatusOK { // the service may be available already
+		if status != http.StatusOK { // the service might already be available
 			t.Errorf("before it is available: %d %q", status, body)
 		}
 	}
@@ -160,7 +160,7 @@ func TestAggregatedRequests(t *testing.T) {
 }
 
 // TestAggregatedIdentity checks that the aggregated server receives the identity of the authenticated user,
-// and not the identity in headers of the client.
+// not the identity that the client claims in request headers.
 func TestAggregatedIdentity(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{}, extension.Options{})
@@ -185,7 +185,7 @@ func TestAggregatedIdentity(t *testing.T) {
 		t.Errorf("identity at the extension server: %+v", who)
 	}
 	if slices.Contains(who.Groups, "gods") || who.Headers.Get("Authorization") != "" {
-		t.Errorf("the headers contain an identity: %v", who.Headers)
+		t.Errorf("the identity or the credentials of the client's headers were forwarded: %v", who.Headers)
 	}
 	for name, want := range map[string]string{"Custom": "kept", "X-Forwarded-For": "203.0.113.1, 127.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Uri": applesPath + "/namespaces/default/apples/gala/whoami"} {
 		if got := strings.Join(who.Headers.Values(name), ", "); got != want {
@@ -280,18 +280,18 @@ func TestAggregatedDiscovery(t *testing.T) {
 			o.get(t, applesPath+"/apples") // the server detects the failure by this request
 			o.await(t, "FailedDiscoveryCheck")
 			if got := o.discovered(t); got.freshness != "Stale" || !slices.Equal(got.resources, []string{"apples"}) {
-				t.Errorf("when it is stopped: %+v", got)
+				t.Errorf("discovery while the aggregated server is stopped: %+v", got)
 			}
 			if status, body := o.get(t, applesPath+"/apples"); status != http.StatusServiceUnavailable || body != "service unavailable\n" {
-				t.Errorf("when it is stopped: %d %q", status, body)
+				t.Errorf("request while the aggregated server is stopped: %d %q", status, body)
 			}
 			if status, _ := o.get(t, "/api/v1/namespaces/default"); status != http.StatusOK {
-				t.Errorf("built-in resources when it is stopped: %d", status)
+				t.Errorf("built-in resource while the aggregated server is stopped: %d", status)
 			}
 			o.Resume(t)
 			o.await(t, "Passed")
 			if got := o.discovered(t); got.freshness != "Current" {
-				t.Errorf("after its restart: %+v", got)
+				t.Errorf("discovery after the restart of the aggregated server: %+v", got)
 			}
 			if err := o.client.Resource(apiServicesGVR).Delete(t.Context(), applesService, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
@@ -387,8 +387,8 @@ func TestAggregatedOpenAPI(t *testing.T) {
 	}
 }
 
-// TestAggregatedMisbehavior checks that clients receive a response in time regardless of the other server's
-// behavior.
+// TestAggregatedMisbehavior checks that clients receive a response in time, even if the aggregated server
+// misbehaves.
 func TestAggregatedMisbehavior(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{ControlPlane: controlplane.Options{Requests: controlplane.RequestOptions{Timeout: 5 * time.Second}}}, extension.Options{})
@@ -417,7 +417,7 @@ func TestAggregatedMisbehavior(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			o.SetHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == applesPath || r.URL.Path == "/apis" { // the availability check succeeds
+				if r.URL.Path == applesPath || r.URL.Path == "/apis" { // let the availability check succeed
 					w.Header().Set("Content-Type", "application/json")
 					_, _ = io.WriteString(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"fruit.example.com/v1","resources":[]}`)
 					return
@@ -484,8 +484,8 @@ func TestAggregatedUnavailable(t *testing.T) {
 	}
 }
 
-// TestAggregatedDying sends concurrent requests to a server that is killed and restarted. It checks that
-// each request receives a response, which may be interrupted.
+// TestAggregatedDying sends concurrent requests to an aggregated server that is killed and restarted. It
+// checks that each request receives a response, which may be incomplete.
 func TestAggregatedDying(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{}, extension.Options{})
@@ -528,8 +528,8 @@ func TestAggregatedDying(t *testing.T) {
 	clients.Wait()
 }
 
-// TestLocalAPIServices checks that this server's own group versions are registered, and registered
-// again after a deletion.
+// TestLocalAPIServices checks that the server's own group versions are registered, and that a deleted
+// registration is created again.
 func TestLocalAPIServices(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})

@@ -13,11 +13,12 @@ import (
 
 // AggregationConfig configures the certificates for requests to other servers.
 type AggregationConfig struct {
-	// ProxyClientCertFile and ProxyClientKeyFile are the client certificate of this server as a front
-	// proxy; "" selects a certificate of the server's own CA.
+	// ProxyClientCertFile and ProxyClientKeyFile are the client certificate and key that this server uses
+	// as a front proxy. "" selects a certificate of the server's own front proxy CA, or no certificate if
+	// RequestHeaderConfig.ClientCAFile is set.
 	ProxyClientCertFile, ProxyClientKeyFile string
-	// PeerCAFile contains the CA certificates of other servers with the same store, to which requests
-	// for unknown resources are forwarded; "" disables forwarding.
+	// PeerCAFile contains the CA certificates of the other servers that use the same store. Requests for
+	// resources that this server does not serve are forwarded to them; "" disables forwarding.
 	PeerCAFile string
 }
 

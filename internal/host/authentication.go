@@ -11,23 +11,23 @@ import (
 // AuthenticationConfig configures the authenticators of the host. controlplane.AuthenticationOptions and
 // controlplane.ServiceAccountOptions configure the authenticators of a control plane.
 type AuthenticationConfig struct {
-	// ClientCAFile contains CA certificates of clients, in addition to the server's own CA; "" if there is
-	// none.
+	// ClientCAFile contains CA certificates that verify client certificates, in addition to the server's
+	// own CA; "" means that only the server's own CA is trusted.
 	ClientCAFile  string
 	RequestHeader RequestHeaderConfig
-	// ServiceAccountKeys are the keys of service account tokens.
+	// ServiceAccountKeys selects the keys that sign and verify service account tokens.
 	ServiceAccountKeys ServiceAccountKeysConfig
 	TokenFile          TokenFileConfig
 	JWT                JWTConfig
 	TokenWebhook       TokenWebhookConfig
 }
 
-// tokenAuthenticator is the configuration of an authenticator of bearer tokens. A new authenticator
-// is a type with these methods, in a file like tokenfile.go.
+// tokenAuthenticator is the configuration of an authenticator of bearer tokens. To add an authenticator,
+// implement this interface in a new file, like tokenfile.go, and list the type in tokenAuthenticators.
 type tokenAuthenticator interface {
 	addFlags(fs *pflag.FlagSet)
 	setDefaults()
-	// check returns all errors, with the names of the flags.
+	// check returns all errors, joined. The messages contain the names of the flags.
 	check() error
 	// open returns the authenticator, or nil if it is not configured.
 	open(env *tokenEnv) (authn.TokenSource, error)

@@ -20,8 +20,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// whoami returns the user of a token on a server that authorizes all requests, or "" if the token
-// is invalid.
+// whoami returns the name and groups of the user that a token authenticates, or "" if the token is invalid.
+// The server must authorize all requests.
 func whoami(t testing.TB, s *running, token string) string {
 	t.Helper()
 	var self authenticationv1.SelfSubjectReview
@@ -100,7 +100,7 @@ func TestOIDCFlags(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := whoami(t, s, issuer.Token(t, nil)); got != "" {
-		t.Errorf("without a claim that is required: %q", got)
+		t.Errorf("without a required claim: %q", got)
 	}
 	awaitSignIns(t, s, "https://token.example.com", issuer)
 	for want, config := range map[string]OIDCConfig{
@@ -126,8 +126,8 @@ func TestOIDCFlags(t *testing.T) {
 	}
 }
 
-// TestAuthenticationConfig checks that providers are reloaded with the file, that the anonymous
-// configuration is not, and that an invalid file has no effect.
+// TestAuthenticationConfig checks that the providers are reloaded when the file changes, and that a file that
+// is invalid or changes the settings for anonymous requests has no effect.
 func TestAuthenticationConfig(t *testing.T) {
 	t.Parallel()
 	issuer := oidctest.New(t)
@@ -188,8 +188,8 @@ anonymous: %s
 	}
 }
 
-// TestTokenWebhook checks that the webhook authenticates tokens that no other authenticator
-// accepts, and that its failure rejects the token.
+// TestTokenWebhook checks that the webhook authenticates tokens that no other authenticator accepts, and that
+// a token is invalid if the webhook rejects it.
 func TestTokenWebhook(t *testing.T) {
 	t.Parallel()
 	webhook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -215,7 +215,7 @@ users: [{name: w, user: {token: mine}}]
 	}
 }
 
-// ofThisServer returns the label of metrics that identifies the server.
+// ofThisServer returns the metric label that identifies the server, followed by a comma.
 func ofThisServer(t testing.TB) string {
 	t.Helper()
 	hostname, err := os.Hostname()

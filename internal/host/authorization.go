@@ -32,14 +32,15 @@ type AuthorizationConfig struct {
 	// ConfigFile is an AuthorizationConfiguration, which replaces the modes and WebhookConfigFile; "" if
 	// there is none. The server reloads the file when it changes.
 	ConfigFile string
-	// WebhookConfigFile is the kubeconfig of the webhook of the mode Webhook.
+	// WebhookConfigFile is the kubeconfig of the webhook for the Webhook mode.
 	WebhookConfigFile string
-	// WebhookVersion is the version of the SubjectAccessReviews, v1 or v1beta1; "" selects v1beta1.
+	// WebhookVersion is the API version of the SubjectAccessReviews that the webhook receives, v1 or
+	// v1beta1; "" selects v1beta1.
 	WebhookVersion string
 	// WebhookAuthorizedTTL and WebhookUnauthorizedTTL are the times for which positive and negative
 	// decisions are cached; 0 selects 5m and 30s, and a negative value disables the cache.
 	WebhookAuthorizedTTL, WebhookUnauthorizedTTL time.Duration
-	// PolicyFile contains the policies of the mode ABAC.
+	// PolicyFile contains the policies for the ABAC mode.
 	PolicyFile string
 
 	// modesSet reports whether the modes of the control plane were set explicitly.

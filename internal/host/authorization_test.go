@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// accessWebhook starts a webhook that responds with the result of decide, and returns its
-// kubeconfig.
+// accessWebhook starts a webhook that responds with the result of decide, and returns the path of a kubeconfig
+// for the webhook.
 func accessWebhook(t *testing.T, decide func(*authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus) string {
 	t.Helper()
 	webhook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +37,7 @@ users: [{name: w, user: {token: mine}}]
 `, webhook.URL))
 }
 
-// withToken returns the status code of a GET with a token of a token file.
+// withToken returns the status code of a GET request with a bearer token.
 func withToken(t *testing.T, s *running, token, path string) string {
 	t.Helper()
 	code, _, _ := strings.Cut(exchange(t, client(t, nil), "GET", s.URL+path, "", nil, "Authorization", "Bearer "+token), " ")
@@ -67,8 +67,8 @@ func TestWebhookAndPolicies(t *testing.T) {
 	}
 }
 
-// TestAuthorizationConfig checks that the file determines the authorizers, and is reloaded if it is
-// valid.
+// TestAuthorizationConfig checks that the file determines the authorizers, and that a changed file takes
+// effect if it is valid.
 func TestAuthorizationConfig(t *testing.T) {
 	t.Parallel()
 	kubeconfig := accessWebhook(t, func(spec *authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus {
@@ -126,7 +126,7 @@ authorizers:
 		`apiserver_authorization_webhook_evaluations_total{name="by-name",result="success"}`,
 	} {
 		if !strings.Contains(metrics, want) {
-			t.Errorf("the metrics lack %s", want)
+			t.Errorf("the metrics do not contain %s", want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestManagersOfDefaultObjects checks that the default objects have the field managers of
+// TestManagersOfDefaultObjects checks that the default objects have the same field managers as in
 // kube-apiserver.
 func TestManagersOfDefaultObjects(t *testing.T) {
 	t.Parallel()
@@ -70,7 +70,7 @@ func TestManagersOfDefaultObjects(t *testing.T) {
 	}
 }
 
-// hasEndpoint reports whether the server has an address for other machines.
+// hasEndpoint reports whether the server has an address that other machines can use.
 func (c Config) hasEndpoint(t *testing.T) bool {
 	t.Helper()
 	config, err := c.withDefaults()
@@ -91,8 +91,8 @@ func (r *running) read(t testing.TB, path string, into any) {
 	}
 }
 
-// TestKubernetesService checks that default/kubernetes has the first address of the range, and the
-// endpoint of the server.
+// TestKubernetesService checks that the service default/kubernetes has the first address of the service range,
+// and the endpoint of the server.
 func TestKubernetesService(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -169,8 +169,8 @@ func (r *running) endpoints(t testing.TB) string {
 	return strings.Join(all, " ")
 }
 
-// TestEndpointsOfTwoServers checks that servers with a common etcd publish both addresses, that a stopped
-// server removes its own address, and that the last server does not.
+// TestEndpointsOfTwoServers checks that two servers that share an etcd cluster publish both addresses, that a
+// stopped server removes its own address, and that the last server does not remove its address.
 func TestEndpointsOfTwoServers(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -191,10 +191,10 @@ func TestEndpointsOfTwoServers(t *testing.T) {
 	if slow := strings.Contains(log.String(), "other servers need some seconds"); err != nil || lease != nil && !slow {
 		t.Errorf("the stopped server has the lease %v, %v", lease, err)
 	}
-	// The other server may have read the leases before, and corrects the endpoints later.
+	// The other server might have read the leases before the removal. It corrects the endpoints later.
 	testserver.Eventually(t, time.Minute, func() error {
 		if got := one.endpoints(t); !strings.HasPrefix(got, "192.0.2.1 ") || strings.Contains(got, "192.0.2.2") {
-			return fmt.Errorf("after one has stopped the endpoints are %q", got)
+			return fmt.Errorf("after one server has stopped, the endpoints are %q", got)
 		}
 		return nil
 	})
@@ -203,11 +203,11 @@ func TestEndpointsOfTwoServers(t *testing.T) {
 	config := at("192.0.2.3")
 	config.ControlPlane.Services.EndpointReconciler = controlplane.EndpointsByOthers
 	if got := start(t, config).endpoints(t); !strings.HasPrefix(got, "192.0.2.1 ") {
-		t.Errorf("after both have stopped the endpoints are %q", got)
+		t.Errorf("after both servers have stopped, the endpoints are %q", got)
 	}
 }
 
-// TestRestored checks that deleted or changed default objects are restored, at the latest after a
+// TestRestored checks that deleted or changed default objects are restored, either immediately or after a
 // restart.
 func TestRestored(t *testing.T) {
 	t.Parallel()
@@ -242,9 +242,9 @@ func TestRestored(t *testing.T) {
 	}
 	_, body := fetch(t, s.admin, s.URL+roles+"system:auth-delegator")
 	if !strings.Contains(body, "example.com") || !strings.Contains(body, "tokenreviews") || !strings.Contains(body, "subjectaccessreviews") {
-		t.Errorf("the role that was changed: %s", body)
+		t.Errorf("the role that a client changed: %s", body)
 	}
 	if _, body := fetch(t, s.admin, s.URL+roles+"system:discovery"); strings.Contains(body, "healthz") {
-		t.Errorf("the role that is kept by an administrator: %s", body)
+		t.Errorf("the role that must not be restored: %s", body)
 	}
 }

@@ -60,8 +60,8 @@ func newCertificates(config TLSConfig, own *pki.Authority, reloader *fileReloade
 	return c, nil
 }
 
-// certificateIn returns the files of the serving certificate and its key in a folder, or "" if dir is
-// "", if there is no certificate, or if the server's own CA has issued it.
+// certificateIn returns the paths of the serving certificate and its key in dir. The paths are "" if dir is
+// "", if dir contains neither file, or if the server's own CA issued the certificate.
 func certificateIn(dir string, own *pki.Authority) (certFile, keyFile string, err error) {
 	if dir == "" {
 		return "", "", nil
@@ -102,8 +102,8 @@ func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	return &c.main, nil
 }
 
-// named returns the first certificate for a host name, or nil. Exact names precede wildcards, and names of
-// the flag precede names in certificates.
+// named returns the first SNI certificate for a host name, or nil if there is none. Exact names take
+// precedence over wildcards, and names in the flag take precedence over names in certificates.
 func (c *certificates) named(host string) *tls.Certificate {
 	if host == "" || len(c.sni) == 0 {
 		return nil
@@ -121,12 +121,13 @@ func (c *certificates) named(host string) *tls.Certificate {
 	return nil
 }
 
-// has reports whether the certificate is valid for a name. The first label of the name may be *.
+// has reports whether name is one of the certificate's host names. If the first label of name is *, it
+// matches only the same wildcard.
 func (s *sniCertificate) has(name string) bool {
 	return slices.ContainsFunc(s.hosts(), func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// hosts returns the host names of the flag, or the host names in the certificate if the flag has none.
+// hosts returns the host names in the flag, or the host names in the certificate if the flag contains none.
 func (s *sniCertificate) hosts() []string {
 	if len(s.names) > 0 {
 		return s.names

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// writeServing writes a serving certificate for host names and its key.
+// writeServing issues a serving certificate for host names, and writes the certificate and its key.
 func writeServing(t *testing.T, authority *pki.Authority, certFile, keyFile string, hosts ...string) {
 	t.Helper()
 	cert, err := authority.Serving(hosts)
@@ -30,7 +30,8 @@ func writeServing(t *testing.T, authority *pki.Authority, certFile, keyFile stri
 	write(t, keyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
 }
 
-// TestSNI checks the selection among several certificates, and that a changed file is reloaded.
+// TestSNI checks which of several certificates is selected for a host name, and that changed files are
+// reloaded.
 func TestSNI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -59,9 +60,9 @@ func TestSNI(t *testing.T) {
 	certs.setOwn(main)
 	for host, want := range map[string]string{
 		"c.example.com": "wild.example", "C.Example.COM": "wild.example", "x.c.example.com": "main", "example.com": "main",
-		"a.example.com": "named", "A.example.com": "named", "named": "main", // the names of the flag replace the name in the certificate
+		"a.example.com": "named", "A.example.com": "named", "named": "main", // the names in the flag replace the name in the certificate
 		"b.example.com": "own", "x.example.org": "wild.example", // the first matching certificate
-		"y.example.net": "named", // a name of the flag
+		"y.example.net": "named", // a name in the flag
 		"":              "main", "other.org": "main",
 	} {
 		cert, err := certs.get(&tls.ClientHelloInfo{ServerName: host})
@@ -78,7 +79,8 @@ func TestSNI(t *testing.T) {
 	}
 }
 
-// TestHandshake checks the TLS options.
+// TestHandshake checks that the TLS options determine which handshakes succeed, and that insecure cipher
+// suites are logged.
 func TestHandshake(t *testing.T) {
 	t.Parallel()
 	log := &testserver.Buffer{}
@@ -116,8 +118,8 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// TestCertDir checks the selection of the serving certificate in --cert-dir: a certificate of another
-// authority is used, and the server replaces only its own certificate.
+// TestCertDir checks that the server uses a certificate in --cert-dir only if another authority issued it, and
+// replaces only its own certificate.
 func TestCertDir(t *testing.T) {
 	t.Parallel()
 	open := func(dir string) *pki.Authority {
@@ -130,7 +132,7 @@ func TestCertDir(t *testing.T) {
 	}
 	own, other := open(t.TempDir()), open(t.TempDir())
 	for name, tt := range map[string]struct {
-		authority *pki.Authority // of the files; nil if there are none
+		authority *pki.Authority // issues the certificate in the folder; nil if the folder is empty
 		remove    string
 		used      bool
 		err       string

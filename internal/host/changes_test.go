@@ -30,7 +30,7 @@ func (r *running) changes(t *testing.T, path string) changeList {
 	return list
 }
 
-// summary returns the operations, names and fields of changes.
+// summary returns the operation, the object name and the changed fields of each change.
 func (l *changeList) summary() string {
 	var all []string
 	for _, c := range l.Items {
@@ -88,7 +88,7 @@ func TestChanges(t *testing.T) {
 	s.expectCode(t, 405, "", "POST", defaultChanges)
 	s.expectCode(t, 404, "", "GET", "/at/-0s"+defaultChanges)
 
-	// Pages.
+	// Read the list in pages.
 	var paged []string
 	for next := ""; ; {
 		page := s.changes(t, defaultChanges+of("object.resource=configmaps")+"&limit=1&continue="+next)
@@ -103,13 +103,13 @@ func TestChanges(t *testing.T) {
 	testChangesAuthorization(t, s)
 }
 
-// testChangesAuthorization checks that a user sees the changes of the objects that the user may read.
+// testChangesAuthorization checks that a user sees only the changes of objects that the user may read.
 func testChangesAuthorization(t *testing.T, s *running) {
 	expect := func(want string, names int) {
 		t.Helper()
 		code, body := fetch(t, client(t, nil), s.URL+defaultChanges, "Authorization", "Bearer jane")
 		var list changeList
-		_ = json.Unmarshal([]byte(body), &list) // an error has another body
+		_ = json.Unmarshal([]byte(body), &list) // the body of an error response is not a list
 		if fmt.Sprint(code) != want || len(list.Items) != names {
 			t.Errorf("changes: %d with %d items, want %s with %d", code, len(list.Items), want, names)
 		}

@@ -16,8 +16,8 @@ import (
 
 var errNoCertificate = errors.New("it contains no PEM certificate")
 
-// clientCA authenticates users by client certificates of the server's own CA, which issues the
-// administrator's certificate, and of --client-ca-file.
+// clientCA authenticates users by client certificates that the server's own CA or a CA in --client-ca-file
+// issued. The server's own CA issues the administrator's certificate.
 type clientCA struct{ current atomic.Pointer[clientCAs] }
 
 // clientCAs contains the CA certificates of clients. It is immutable.

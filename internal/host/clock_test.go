@@ -50,13 +50,13 @@ func TestClockJumps(t *testing.T) {
 		}
 		next(name)
 		if got := s.review(t, token).Authenticated; got != step.valid {
-			t.Errorf("after a jump of %s the token is valid: %t", step.jump, got)
+			t.Errorf("after a jump of %s, the token is valid: %t, want %t", step.jump, got, step.valid)
 		}
 		s.awaitCode(t, "/readyz", 200)
 	}
 	for i := range 6 {
 		if code, body := s.do(t, "GET", configMaps+"/step-"+strconv.Itoa(i), ""); code != 200 {
-			t.Errorf("a write of step %d: %d %s", i, code, body)
+			t.Errorf("get the object of step %d: %d %s", i, code, body)
 		}
 	}
 }

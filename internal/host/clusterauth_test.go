@@ -15,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// clusterAuthName is the ConfigMap with the cluster authentication configuration.
+// clusterAuthName is the name of the ConfigMap with the cluster authentication configuration.
 var clusterAuthName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}
 
-// TestClusterAuthentication checks that the server publishes the cluster authentication, and
-// restores the ConfigMap after its deletion.
+// TestClusterAuthentication checks that the server publishes the cluster authentication configuration, and
+// restores the ConfigMap if it is deleted.
 func TestClusterAuthentication(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,8 +13,8 @@ import (
 // NoLimit is the value of a maximum that disables it; 0 selects the default.
 const NoLimit = controlplane.NoLimit
 
-// Config configures a host. The zero value serves on 127.0.0.1:6443 from ./mainstay-data. Each group
-// is in a file with the component that it configures and the flags that set it.
+// Config configures a host. The zero value serves on 127.0.0.1:6443 from ./mainstay-data. Each group of
+// options is declared in the same file as its flags.
 type Config struct {
 	// ControlPlane configures the control plane that is served.
 	ControlPlane controlplane.Options
@@ -49,14 +49,14 @@ type Config struct {
 
 // TestingConfig configures test servers.
 type TestingConfig struct {
-	// Faults injects faults into requests, configurable at faults.Path; nil disables it. If it is
-	// set, it replaces Requests.Filter of the control plane.
+	// Faults injects faults into requests. Clients configure the faults at faults.Path. If Faults is not
+	// nil, it replaces ControlPlane.Filter; nil injects no faults.
 	Faults *faults.Set
 	// Simulation controls the clock and the random source; nil selects the real clock and random source.
 	Simulation *simulation.Simulation
 }
 
-// Serving is the address of a server that is ready.
+// Serving describes how to reach a server that is ready.
 type Serving struct {
 	URL string
 	// Kubeconfig is the absolute path of the administrator's kubeconfig; "" if the server stores its
@@ -93,7 +93,8 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// check returns all errors of a config with defaults, with the names of the flags.
+// check returns all errors of a config that withDefaults has returned, joined. The messages contain the
+// names of the flags.
 func (c Config) check() error {
 	return errors.Join(
 		c.Listen.check(), c.TLS.check(), c.Aggregation.check(c.ControlPlane.Gates()), c.Kubelet.check(), c.Shutdown.check(),

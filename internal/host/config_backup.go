@@ -23,7 +23,7 @@ type BackupConfig struct {
 	Interval time.Duration
 	// BaseInterval is the time between two complete copies of the store; 0 selects 24h.
 	BaseInterval time.Duration
-	// Retention is the time for which each moment can be restored; 0 selects 168h.
+	// Retention is how far back in time a restore can go; 0 selects 168h.
 	Retention time.Duration
 	// Recipients encrypt the backup; nil disables its encryption.
 	Recipients []age.Recipient
@@ -33,7 +33,7 @@ func (c *BackupConfig) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.To, "backup-to", "", "URL of a continuous backup of the embedded store: file:///DIRECTORY or s3://BUCKET/PREFIX[?endpoint=URL&region=REGION]; each server needs its own directory or prefix")
 	fs.DurationVar(&c.Interval, "backup-interval", backup.DefaultInterval, "maximum time between a change and its upload to --backup-to")
 	fs.DurationVar(&c.BaseInterval, "backup-base-interval", backup.DefaultBaseInterval, "time between two complete copies of the store in --backup-to; a restore needs one of them and all later changes")
-	fs.DurationVar(&c.Retention, "backup-retention", backup.DefaultRetention, "how long each moment can be restored from --backup-to; older parts are deleted")
+	fs.DurationVar(&c.Retention, "backup-retention", backup.DefaultRetention, "how far back in time a restore from --backup-to can go; older parts are deleted")
 	flags.ListVar(fs, "backup-encrypt-to", "recipients", "recipients of age, such as age1..., for which the backup is encrypted, comma-separated; may be repeated (default: no encryption)", c.addRecipients)
 }
 
@@ -46,8 +46,8 @@ func (c *BackupConfig) addRecipients(list string) error {
 	return nil
 }
 
-// check validates the configuration of a server with a data directory; etcd is set for a server without
-// an embedded store.
+// check validates the config. dataDir is the absolute path of the data directory. etcd is true if the
+// server uses etcd instead of the embedded store.
 func (c *BackupConfig) check(dataDir string, etcd bool) error {
 	if c.To == "" {
 		if c.Recipients != nil {

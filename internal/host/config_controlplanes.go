@@ -14,8 +14,8 @@ type ControlPlanesConfig struct {
 	// Idle is the time without requests and watches after which such a control plane is closed; 0
 	// selects fleet.DefaultIdle.
 	Idle time.Duration
-	// Series is the maximum number of control planes with their own metrics, ordered by requests. nil
-	// selects fleet.DefaultSeries.
+	// Series is the maximum number of control planes that have their own metrics. The control planes with
+	// the most requests are selected. nil selects fleet.DefaultSeries.
 	Series *int
 }
 

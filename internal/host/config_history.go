@@ -76,7 +76,7 @@ func (c *HistoryConfig) addResources(list string) error {
 	return nil
 }
 
-// setDefaults replaces zero values by the defaults. embedded is set for an embedded store on disk.
+// setDefaults replaces zero values with the defaults. embedded is true for an embedded store on disk.
 func (c *HistoryConfig) setDefaults(embedded bool) {
 	if c.MaxAge == 0 && embedded {
 		c.MaxAge = archive.DefaultMaxAge
@@ -89,7 +89,7 @@ func (c *HistoryConfig) setDefaults(embedded bool) {
 	}
 }
 
-// minHistorySize is the minimum of HistoryConfig.MaxBytes.
+// minHistorySize is the minimum of HistoryConfig.MaxBytes, in bytes.
 const minHistorySize = 16 << 20
 
 func (c *HistoryConfig) check() error {
@@ -101,7 +101,8 @@ func (c *HistoryConfig) check() error {
 
 func (c *HistoryConfig) enabled() bool { return c.MaxAge > 0 }
 
-// policy returns the policy of the archive.
+// policy returns the policy of the archive. The rules in Resources override the rules of the policy file,
+// which override the defaults.
 func (c *HistoryConfig) policy() archive.Policy {
 	p := archive.Policy{MaxAge: c.MaxAge, MaxBytes: c.MaxBytes, Resources: map[string]archive.Rule{}}
 	for _, rules := range []map[schema.GroupResource]archive.Rule{DefaultHistoryResources(), c.fromFile, c.Resources} {
@@ -111,7 +112,7 @@ func (c *HistoryConfig) policy() archive.Policy {
 			}
 		}
 	}
-	// The leases of servers are not objects of a resource in the API.
+	// The leases of servers do not belong to an API resource, so no rule above applies to them.
 	for _, path := range controlplane.ServerLeasePaths() {
 		p.Resources[path] = archive.Rule{MaxAge: 15 * time.Minute}
 	}

@@ -16,9 +16,9 @@ const DefaultCacheMemoryLimit = codec.DefaultEncodingCacheLimit
 
 // LimitsConfig limits the memory of the server.
 type LimitsConfig struct {
-	// Memory is the target size of the server, in bytes, which limits the memory of large requests; 0
-	// disables the limit. The caller must also set the limit of the garbage collector, which applies
-	// to the process.
+	// Memory is the target memory use of the server, in bytes. It limits the memory that large requests
+	// use; 0 disables the limit. The caller must also set the garbage collector's memory limit, which
+	// applies to the whole process.
 	Memory int64
 	// MemoryPressed reports whether the process is short of memory; caches then release memory. nil
 	// means never. It is called concurrently.
@@ -28,8 +28,8 @@ type LimitsConfig struct {
 	CacheMemory int64
 }
 
-// AddFlags defines the flags of the config. A Memory of 0 becomes NoLimit, which the caller must
-// replace.
+// AddFlags defines the flags of the config. --memory-limit=0 sets Memory to NoLimit, which New rejects, so
+// the caller must replace it with 0.
 func (c *LimitsConfig) AddFlags(fs *pflag.FlagSet) {
 	flags.BytesVar(fs, &c.Memory, "memory-limit", "", "memory limit of the server, such as 512Mi or 2Gi: near it, large requests wait or receive 429, and caches shrink; 0 disables it (default GOMEMLIMIT, or the limit of the control group or the machine)")
 	flags.BytesVar(fs, &c.CacheMemory, "cache-memory-limit", "256Mi", "maximum size of the cache of encoded objects, such as 512Mi or 2Gi; 0 disables the limit")

@@ -31,12 +31,13 @@ const (
 
 // ListenConfig configures the listener and its addresses.
 type ListenConfig struct {
-	// Listener, if set, is served instead of BindAddress and SecurePort. The server closes it.
+	// Listener, if not nil, is used instead of a new listener on BindAddress and SecurePort. The server
+	// closes it.
 	Listener net.Listener
 	// BindAddress is the address to listen on. Its zero value selects all addresses if
 	// AdvertiseAddress is reachable from other machines, and 127.0.0.1 otherwise.
 	BindAddress netip.Addr
-	// SecurePort is the port to listen on; 0 selects 6443, AnyPort a free port.
+	// SecurePort is the port to listen on; 0 selects 6443, and AnyPort selects a free port.
 	SecurePort int
 	// AdvertiseAddress is the address of the server for other machines. It is part of the serving
 	// certificate and of the endpoints of default/kubernetes. Its zero value is derived from
@@ -45,9 +46,9 @@ type ListenConfig struct {
 	// ExternalHostname is the name of the server, optionally with a port, in the URLs that it
 	// publishes, and in the serving certificate; "" selects AdvertiseAddress.
 	ExternalHostname string
-	// Hostname is the name of this machine; "" selects the operating system's.
+	// Hostname is the name of this machine; "" selects the host name of the operating system.
 	Hostname string
-	// PermitPortSharing sets SO_REUSEPORT.
+	// PermitPortSharing sets SO_REUSEPORT, so that several processes can listen on the port.
 	PermitPortSharing bool
 	// DisableHTTP2 serves HTTP/1.1 only.
 	DisableHTTP2 bool
@@ -56,7 +57,7 @@ type ListenConfig struct {
 	// HTTP2Server selects the implementation of HTTP/2: HTTP2Mainstay (or "") or HTTP2NetHTTP.
 	HTTP2Server string
 
-	// bindAll reports that the default of BindAddress is all addresses.
+	// bindAll is true if BindAddress was not set and its default is all addresses.
 	bindAll bool
 }
 
@@ -124,13 +125,13 @@ func (c *ListenConfig) externalName() string {
 	return host
 }
 
-// isHost reports whether a text is an IP address or a DNS name.
+// isHost reports whether text is an IP address or a DNS name.
 func isHost(text string) bool {
 	_, err := netip.ParseAddr(text)
 	return err == nil || len(validation.IsDNS1123Subdomain(text)) == 0
 }
 
-// certificateHosts returns the names and addresses of the serving certificate, sorted. serviceIP is
+// certificateHosts returns the names and addresses for the serving certificate, sorted. serviceIP is
 // the address of the service default/kubernetes.
 func (c *ListenConfig) certificateHosts(serviceIP netip.Addr) []string {
 	hosts := []string{
@@ -157,7 +158,7 @@ func (c *ListenConfig) certificateHosts(serviceIP netip.Addr) []string {
 
 // endpoint returns the address for the endpoints of default/kubernetes, selected as in
 // kube-apiserver: the advertised address, the bound address, or an address of this machine, in the
-// IP family of the service. It is zero if other machines cannot use any address.
+// IP family of the service. It returns the zero Addr if other machines cannot use any of these addresses.
 func (c *ListenConfig) endpoint(serviceIP netip.Addr) netip.Addr {
 	usable := func(addr netip.Addr) bool {
 		return addr.IsGlobalUnicast() && addr.Unmap().Is4() == serviceIP.Is4()

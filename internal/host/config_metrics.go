@@ -17,8 +17,8 @@ import (
 type MetricsConfig struct {
 	// Disabled are the names of metrics that are not exposed.
 	Disabled []string
-	// AllowedLabels contains comma-separated lists of the allowed values of labels, by METRIC,LABEL.
-	// Other values are replaced by "unexpected".
+	// AllowedLabels maps METRIC,LABEL to a comma-separated list of the allowed values of the label. Other
+	// values are replaced with "unexpected".
 	AllowedLabels map[string]string
 	// AllowedLabelsFile is a YAML file with the content of AllowedLabels; it is ignored if
 	// AllowedLabels is set.
@@ -32,7 +32,7 @@ func (c *MetricsConfig) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.AllowedLabelsFile, "allow-metric-labels-manifest", "", "YAML file with the allowed values of labels, as lines \"METRIC,LABEL\": \"VALUE,...\"; --allow-metric-labels takes precedence")
 }
 
-// filter reads the file of the config and returns the filter.
+// filter returns the configured filter. It reads AllowedLabelsFile unless AllowedLabels is set.
 func (c *MetricsConfig) filter() (telemetry.MetricFilter, error) {
 	filter := telemetry.MetricFilter{Disabled: map[string]bool{}}
 	for _, name := range c.Disabled {
@@ -59,8 +59,9 @@ func isMetricName(name string) bool {
 // maxLabelsFile is the maximum size of a file with allowed labels, in bytes.
 const maxLabelsFile = 1 << 20
 
-// readAllowedLabels reads a file with allowed labels. They are the whole content, as kube-apiserver
-// reads it, or the field allowListMapping, as it documents it.
+// readAllowedLabels reads a file with allowed labels. The labels are either the whole document, which is
+// the form that kube-apiserver reads, or its field allowListMapping, which is the form that the
+// documentation of kube-apiserver describes.
 func readAllowedLabels(name string) (map[telemetry.MetricLabel][]string, error) {
 	const flag = "allow-metric-labels-manifest"
 	file, err := os.Open(name)
@@ -89,7 +90,7 @@ func readAllowedLabels(name string) (map[telemetry.MetricLabel][]string, error) 
 	return parseAllowedLabels(flag, labels)
 }
 
-// parseAllowedLabels parses lists of allowed values. flag is the name of the flag in errors.
+// parseAllowedLabels parses lists of allowed values. flag is the flag name for error messages.
 func parseAllowedLabels(flag string, labels map[string]string) (map[telemetry.MetricLabel][]string, error) {
 	allowed := map[telemetry.MetricLabel][]string{}
 	for key, values := range labels {

@@ -42,15 +42,15 @@ func (c *ShutdownConfig) check() error {
 	return errors.Join(errs...)
 }
 
-// DebugConfig configures pages about the process.
+// DebugConfig configures the debugging endpoints, /logs and /flagz.
 type DebugConfig struct {
 	// DisableProfiling disables /debug/pprof and /debug/flags.
 	DisableProfiling bool
 	// LogLevel is the level of the logger, which clients can change at /debug/flags/v; nil disables
 	// this path.
 	LogLevel *slog.LevelVar
-	// SocketPath is the path of a Unix socket that serves the paths below /debug without
-	// authentication to the user of the process; "" disables it.
+	// SocketPath is the path of a Unix socket that serves the paths below /debug without authentication.
+	// Only the user of the process can connect. "" disables the socket.
 	SocketPath string
 	// ServeLogs serves the files below /var/log at /logs.
 	ServeLogs bool
@@ -78,7 +78,7 @@ func (c *ConsoleConfig) AddFlags(fs *pflag.FlagSet) {
 
 // EgressConfig configures connections to other servers.
 type EgressConfig struct {
-	// SelectorConfigFile is an EgressSelectorConfiguration; "" connects directly.
+	// SelectorConfigFile is the file of an EgressSelectorConfiguration; "" selects direct connections.
 	SelectorConfigFile string
 }
 

@@ -30,17 +30,16 @@ type StorageConfig struct {
 	// DataDir contains the embedded store, keys, certificates and the administrator's kubeconfig; ""
 	// selects ./mainstay-data.
 	DataDir string
-	// InMemory keeps this data in memory, except for a store in etcd. DataDir is then unused, no files are
-	// written, and Host.Kubeconfig creates kubeconfigs.
+	// InMemory keeps the keys and certificates in memory, and also the store unless it is in etcd. DataDir
+	// is then unused, no files are written, and only Host.Kubeconfig creates kubeconfigs.
 	InMemory bool
 	// Prefix is the prefix of all keys of the served control plane; "" selects /registry.
 	Prefix string
-	// DisableWatchCache reads objects from the store instead of memory.
+	// DisableWatchCache disables the watch caches, so that all reads and watches use the store.
 	DisableWatchCache bool
 	// Backend is "" or BackendEtcd3. It does not select the store; see EtcdConfig.Servers.
 	Backend string
-	// InitializationTimeout is the maximum time that a start waits for a response of etcd; 0 selects
-	// 1m.
+	// InitializationTimeout is the maximum time to wait at startup until etcd responds; 0 selects 1m.
 	InitializationTimeout time.Duration
 
 	Embedded   EmbeddedConfig
@@ -85,7 +84,7 @@ func (c *StorageConfig) check(gates feature.Gates) error {
 		errs = append(errs, fmt.Errorf("--etcd-prefix is %q; it must start with /", c.Prefix))
 	}
 	if c.Embedded.Snapshot != "" && (!c.InMemory || len(c.Etcd.Servers) > 0) {
-		errs = append(errs, errors.New("only a server with its store in memory can begin with a snapshot"))
+		errs = append(errs, errors.New("only an in-memory store can be initialized from a snapshot"))
 	}
 	if c.Embedded.Quota > 0 && len(c.Etcd.Servers) > 0 {
 		errs = append(errs, errors.New("--storage-quota limits the store in --data-dir, and cannot be set with --etcd-servers; set --quota-backend-bytes of etcd instead"))
@@ -101,16 +100,17 @@ func (c *StorageConfig) check(gates feature.Gates) error {
 
 // EmbeddedConfig configures the embedded store.
 type EmbeddedConfig struct {
-	// NewStore creates an empty store even if the data directory contains keys but no store, or
-	// files of another program.
+	// NewStore allows an empty store to be created even if the data directory contains keys but no store,
+	// or contains files of another program.
 	NewStore bool
-	// AcceptLostWrites starts on a store whose newest writes are missing, at a revision greater than
-	// all revisions that clients have seen.
+	// AcceptLostWrites opens the store even if its newest writes are missing. The store then continues at a
+	// revision that is greater than all revisions that clients have seen.
 	AcceptLostWrites bool
 	// HistoryRetention is the time for which replaced and deleted objects are retained for watches; 0
 	// selects 5m, and a negative value retains them forever.
 	HistoryRetention time.Duration
-	// Snapshot is the file of a snapshot with which a store in memory begins; "" for an empty store.
+	// Snapshot is a snapshot file with the initial content of an in-memory store; "" selects an empty
+	// store.
 	Snapshot string
 	// Quota is the size in bytes above which the store accepts only deletions; 0 and NoLimit disable
 	// it.
@@ -140,13 +140,14 @@ const (
 
 // EtcdConfig selects and configures an etcd cluster.
 type EtcdConfig struct {
-	// Servers are the URLs of the store; empty selects the embedded store.
+	// Servers are the URLs of the etcd cluster; empty selects the embedded store.
 	Servers []string
-	// Overrides are the stores of single built-in resources, each as group/resource#URL;URL.
+	// Overrides are separate etcd clusters for individual built-in resources, each as
+	// group/resource#URL;URL.
 	Overrides []string
 	TLS       EtcdTLSConfig
-	// CompactionInterval is the interval of compactions, and the age of the compacted history; 0
-	// selects 5m, and a negative value disables compaction by this server.
+	// CompactionInterval is the time between two compactions, and the age from which history is compacted;
+	// 0 selects 5m, and a negative value disables compaction by this server.
 	CompactionInterval time.Duration
 	// LeaseReuse is the duration for which one lease is reused for expiring objects; 0 selects 1m,
 	// and a negative value creates a lease for each object.
@@ -158,9 +159,9 @@ type EtcdConfig struct {
 
 // EtcdTLSConfig configures TLS of connections to etcd.
 type EtcdTLSConfig struct {
-	// CAFile contains the CA certificates; "" selects the operating system's.
+	// CAFile contains the CA certificates that verify etcd; "" selects the operating system's.
 	CAFile string
-	// CertFile and KeyFile are the client certificate; both or neither are set.
+	// CertFile and KeyFile are the client certificate and its key. Both or neither must be set.
 	CertFile, KeyFile string
 }
 

@@ -14,9 +14,9 @@ import (
 // 1.2 or later, and Go's default cipher suites.
 type TLSConfig struct {
 	CertFile, KeyFile string
-	// CertDir is a folder for apiserver.crt and apiserver.key, which are used like CertFile and KeyFile if
-	// they exist and the server's own CA has not issued them. Otherwise, the server writes its certificate
-	// there. "" disables the folder. CertFile takes precedence.
+	// CertDir is a folder for apiserver.crt and apiserver.key. If the files exist and the server's own CA
+	// did not issue the certificate, they are used like CertFile and KeyFile. Otherwise, the server writes
+	// its own certificate and key there. "" disables the folder. CertFile takes precedence.
 	CertDir string
 	// SNI are additional certificates, selected by server name.
 	SNI []SNICertificate
@@ -28,7 +28,7 @@ type TLSConfig struct {
 	CurvePreferences []tls.CurveID
 }
 
-// SNICertificate is a certificate for some host names.
+// SNICertificate is a serving certificate for specific host names.
 type SNICertificate struct {
 	CertFile, KeyFile string
 	// Names are host names, whose first label may be *. Empty selects the names in the certificate.

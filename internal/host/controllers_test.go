@@ -19,14 +19,14 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// withoutControllers disables the controllers that write spontaneously.
+// withoutControllers disables the controllers that write objects without a request.
 func withoutControllers(config Config) Config {
 	config.ControlPlane.Controllers.Names = []string{"clusterrole-aggregation-controller"}
 	return config
 }
 
-// TestWarnedOfDeletions checks the warning about a deletion that only a controller can complete,
-// while no controller runs.
+// TestWarnedOfDeletions checks that clients receive a warning if only a controller can complete a deletion, but
+// no controller runs.
 func TestWarnedOfDeletions(t *testing.T) {
 	t.Parallel()
 	s := start(t, withoutControllers(Config{}))
@@ -94,17 +94,17 @@ func TestWarnedOfDeletions(t *testing.T) {
 	create(leases, lease(time.Now().Add(-time.Minute)))
 	namespace, _ = make(3)
 	if got := warnings(namespace, ""); !strings.Contains(got, nobody) {
-		t.Errorf("with a lease that has ended a deletion warns %q", got)
+		t.Errorf("with an expired lease, a deletion warns %q", got)
 	}
 	warnings(leases+"/kube-controller-manager", "")
 	create(leases, lease(time.Now().Add(time.Hour)))
 	namespace, object = make(4)
 	if got := warnings(namespace, "") + warnings(object, foreground); got != "" {
-		t.Errorf("with a controller manager deletions warn %q", got)
+		t.Errorf("with a controller manager, deletions warn %q", got)
 	}
 }
 
-// TestDefaultAccounts checks that a pod that is created right after its namespace has a service
+// TestDefaultAccounts checks that a pod that is created right after its namespace receives the default service
 // account.
 func TestDefaultAccounts(t *testing.T) {
 	t.Parallel()
@@ -166,8 +166,8 @@ func (r *running) awaitCode(t testing.TB, path string, want int) {
 	})
 }
 
-// TestNamespaceDeletion checks that all contents of a namespace are deleted with it, including
-// custom resources; remaining contents are reported and waited for.
+// TestNamespaceDeletion checks that the deletion of a namespace deletes all its objects, including custom
+// resources. While objects remain, the namespace reports them and is not deleted.
 func TestNamespaceDeletion(t *testing.T) {
 	t.Parallel()
 	plainAndEncrypted(t, testNamespaceDeletion)
@@ -188,7 +188,7 @@ func testNamespaceDeletion(t *testing.T, config Config) {
 	s.awaitConditions(t, "a", "NamespaceContentRemaining=True Some resources are remaining: pods. has 1 resource instances",
 		"NamespaceFinalizersRemaining=False All content-preserving finalizers finished")
 	if code, _ := s.do(t, "GET", "/api/v1/namespaces/a/secrets/s", ""); code != 200 {
-		t.Errorf("a secret of a pod that still runs: %d", code)
+		t.Errorf("a Secret of a pod that is still running: %d", code)
 	}
 	s.do(t, "DELETE", "/api/v1/namespaces/a/pods/p", `{"gracePeriodSeconds":0}`)
 	s.awaitConditions(t, "a", "NamespaceDeletionContentFailure=False All content successfully deleted, may be waiting on finalization",
@@ -205,8 +205,8 @@ func testNamespaceDeletion(t *testing.T, config Config) {
 	s.awaitCode(t, "/api/v1/namespaces/a", 404)
 }
 
-// plainAndEncrypted runs a test of controllers that read the store directly, without and with
-// encryption at rest.
+// plainAndEncrypted runs a test without and with encryption at rest. It is for tests of controllers that read
+// the store directly.
 func plainAndEncrypted(t *testing.T, test func(*testing.T, Config)) {
 	t.Helper()
 	t.Run("plain", func(t *testing.T) {
@@ -251,7 +251,7 @@ func (r *running) awaitConditions(t *testing.T, namespace string, want ...string
 	})
 }
 
-// TestControllersOfSeveralServers checks that one of three servers runs the controllers, and that another
+// TestControllersOfSeveralServers checks that only one of three servers runs the controllers, and that another
 // server takes over immediately when this server stops.
 func TestControllersOfSeveralServers(t *testing.T) {
 	t.Parallel()
@@ -280,15 +280,15 @@ func (r *running) holder(t *testing.T) string {
 		lease = coordinationv1.Lease{}
 		r.read(t, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/mainstay-controllers", &lease)
 		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-			return errors.New("nobody has the lease")
+			return errors.New("no server holds the lease")
 		}
 		return nil
 	})
 	return *lease.Spec.HolderIdentity
 }
 
-// TestActionsBesideManager checks that the work of a kube-controller-manager with a lease is not
-// repeated, neither concurrently nor after it stops.
+// TestActionsBesideManager checks that the controllers do not repeat the work of a kube-controller-manager,
+// neither while it holds its lease nor after the lease is deleted.
 func TestActionsBesideManager(t *testing.T) {
 	t.Parallel()
 	log := &testserver.Buffer{}
@@ -308,7 +308,7 @@ func TestActionsBesideManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Body.Close()
-	for n := range many { // the manager's work
+	for n := range many { // objects as the kube-controller-manager creates them
 		namespace := fmt.Sprintf("theirs%d", n)
 		s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"`+namespace+`"}}`)
 		s.create(t, "/api/v1/namespaces/"+namespace+"/serviceaccounts?fieldManager=manager", `{"metadata":{"name":"default","labels":{"by":"manager"}}}`)
@@ -327,7 +327,7 @@ func TestActionsBesideManager(t *testing.T) {
 			t.Fatal(err)
 		}
 		if actions[event.Object.Namespace]++; strings.HasPrefix(event.Object.Namespace, "theirs") && (event.Type != "ADDED" || event.Object.Labels["by"] != "manager") {
-			t.Errorf("%s of an account of the manager's: %+v", event.Type, event.Object)
+			t.Errorf("event %s of an account that the kube-controller-manager created: %+v", event.Type, event.Object)
 		}
 	}
 	for namespace, n := range actions {
@@ -337,8 +337,8 @@ func TestActionsBesideManager(t *testing.T) {
 	}
 }
 
-// TestControllersBesideManager checks that the controllers process earlier and later changes when the lease
-// of a kube-controller-manager is gone.
+// TestControllersBesideManager checks that once the lease of a kube-controller-manager is deleted, the
+// controllers process changes from before and after the deletion.
 func TestControllersBesideManager(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -348,13 +348,12 @@ func TestControllersBesideManager(t *testing.T) {
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"theirs"}}`)
 	s.do(t, "DELETE", "/api/v1/namespaces/theirs", "")
 	s.do(t, "DELETE", leases+"/kube-controller-manager", "")
-	s.awaitCode(t, "/api/v1/namespaces/theirs", 404) // the controllers ignored or did not yet process the deletion before
+	s.awaitCode(t, "/api/v1/namespaces/theirs", 404) // the controllers could not process this deletion while the lease existed
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"ours"}}`)
 	s.awaitAccount(t, "ours")
 }
 
-// TestStorageProtection checks that claims, volumes and classes are deleted only after their last
-// use.
+// TestStorageProtection checks that claims, volumes and classes are deleted only when they are no longer used.
 func TestStorageProtection(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -372,7 +371,7 @@ func TestStorageProtection(t *testing.T) {
 	s.awaitCode(t, volumes+"/v", 404)
 	for _, path := range []string{claims + "/c", classes + "/fast"} {
 		if code, body := s.do(t, "GET", path, ""); code != 200 {
-			t.Errorf("%s is used: %d %s", path, code, body)
+			t.Errorf("GET %s while it is used: %d %s", path, code, body)
 		}
 	}
 	s.do(t, "DELETE", pods+"/p", `{"gracePeriodSeconds":0}`)
@@ -380,7 +379,8 @@ func TestStorageProtection(t *testing.T) {
 	s.awaitCode(t, classes+"/fast", 404)
 }
 
-// TestTTLAfterFinished checks that a finished job with a TTL is deleted with its pods.
+// TestTTLAfterFinished checks that a finished job is deleted after its TTL, and that jobs with a longer TTL or
+// without a TTL remain.
 func TestTTLAfterFinished(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -410,8 +410,8 @@ func TestTTLAfterFinished(t *testing.T) {
 	}
 }
 
-// TestNamespaceOfUnreachableServers checks that a namespace remains while an aggregated server
-// cannot list its objects, and is deleted after that server's registration was deleted.
+// TestNamespaceOfUnreachableServers checks that a deleted namespace remains while an aggregated server is
+// unreachable, and disappears after the registration of this server is deleted.
 func TestNamespaceOfUnreachableServers(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -426,7 +426,7 @@ func TestNamespaceOfUnreachableServers(t *testing.T) {
 	s.awaitCode(t, "/api/v1/namespaces/a", 404)
 }
 
-// TestCollection checks the visible effects of an owner's deletion for each propagation policy.
+// TestCollection checks, for each propagation policy, the watch events that the deletion of an owner causes.
 func TestCollection(t *testing.T) {
 	t.Parallel()
 	plainAndEncrypted(t, testCollection)
@@ -470,8 +470,8 @@ func testCollection(t *testing.T, config Config) {
 			}
 		}
 	}
-	// Absent owners: an owner with the name of an existing object but another UID, and an owner that never
-	// existed.
+	// Objects with absent owners are deleted. One owner has the name of an existing object but another UID; the
+	// other owner never existed.
 	s.create(t, configMaps, `{"metadata":{"name":"owner"}}`)
 	for n, name := range []string{"owner", "never"} {
 		path := fmt.Sprintf("%s/lost%d", configMaps, n)
@@ -480,7 +480,7 @@ func testCollection(t *testing.T, config Config) {
 	}
 }
 
-// TestOwnersOfOtherNamespaces checks the event about an owner in another namespace.
+// TestOwnersOfOtherNamespaces checks that an event reports an owner in another namespace.
 func TestOwnersOfOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -503,11 +503,11 @@ func TestOwnersOfOtherNamespaces(t *testing.T) {
 		for _, e := range events.Items {
 			got[e.InvolvedObject.Kind+" "+e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name] = e.Message
 			if e.Type != "Warning" || e.Source.Component != "garbage-collector-controller" || e.Count < 1 {
-				t.Errorf("an event is %+v", e)
+				t.Errorf("unexpected event %+v", e)
 			}
 		}
 		if !maps.Equal(got, wanted) {
-			return fmt.Errorf("events are %v", got)
+			return fmt.Errorf("the events are %v, want %v", got, wanted)
 		}
 		return nil
 	})

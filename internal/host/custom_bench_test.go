@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// largeDefinition returns a definition of about 30 KiB, similar to generated ones: deeply nested,
-// with long descriptions.
+// largeDefinition returns a definition of about 30 KiB. Like generated definitions, it is deeply nested and has
+// long descriptions.
 func largeDefinition(i int) *unstructured.Unstructured {
 	describe := func(s map[string]any) map[string]any {
 		s["description"] = "A field that is described at some length, as generated definitions do, so that whoever reads it knows what it is for."
@@ -38,8 +38,8 @@ func largeDefinition(i int) *unstructured.Unstructured {
 
 func groupOf(i int) string { return fmt.Sprintf("group%d.example.com", i/10) }
 
-// awaitServed waits until a path returns 200. It does not read definitions, so that no cache of
-// them is filled.
+// awaitServed waits until a GET of path returns 200. It does not read definitions, so that their caches are
+// not filled.
 func awaitServed(b *testing.B, r *running, path string) {
 	b.Helper()
 	err := wait.PollUntilContextTimeout(b.Context(), 5*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
@@ -51,8 +51,8 @@ func awaitServed(b *testing.B, r *running, path string) {
 	}
 }
 
-// BenchmarkDefinitions installs definitions that no client uses, and then requests documents about
-// all of them. The memory is the additional heap.
+// BenchmarkDefinitions creates definitions that no client uses, and then requests documents that describe all
+// of them. It reports the additional heap.
 func BenchmarkDefinitions(b *testing.B) {
 	const many = 200
 	for b.Loop() {

@@ -23,8 +23,8 @@ import (
 
 var configMapsGVR = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// TestManyDefinitions installs a thousand definitions, changes one and removes another. It checks that
-// requests and watches of other resources are not affected.
+// TestManyDefinitions creates a thousand definitions, changes one definition and deletes another. It checks
+// that requests for other resources and watches of other resources are not affected.
 func TestManyDefinitions(t *testing.T) {
 	t.Parallel()
 	many := 1000
@@ -42,7 +42,7 @@ func TestManyDefinitions(t *testing.T) {
 	for kind, resource := range watched {
 		w, err := resource.Watch(t.Context(), metav1.ListOptions{
 			ResourceVersion: resourceVersionOf(t, resource), TimeoutSeconds: new(int64(600)),
-			FieldSelector: "metadata.name!=kube-root-ca.crt", // created by a controller at any time
+			FieldSelector: "metadata.name!=kube-root-ca.crt", // a controller can create this object at any time
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func useUntil(t *testing.T, c dynamic.ResourceInterface, kind string, end <-chan
 	}
 }
 
-// install creates definitions, several at a time.
+// install creates definitions, four at a time.
 func install(t *testing.T, c dynamic.Interface, many int) {
 	t.Helper()
 	next := make(chan int)
@@ -177,8 +177,8 @@ func awaitStatus(t *testing.T, r *running, path string, code int) {
 	}
 }
 
-// TestDefinitionsOnTwoServers checks that a definition created on one server is served by the other
-// with the same etcd, and that its deletion is detected there.
+// TestDefinitionsOnTwoServers checks that if a definition is created, changed or deleted on one server, another
+// server that shares the etcd cluster applies the change.
 func TestDefinitionsOnTwoServers(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{TLS: true})
@@ -204,7 +204,7 @@ func TestDefinitionsOnTwoServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if size, _, _ := unstructured.NestedInt64(seen.Object, "spec", "size"); size != 0 { // the spec was omitted, and has no default
+	if size, _, _ := unstructured.NestedInt64(seen.Object, "spec", "size"); size != 0 { // the spec was omitted, and there is no default
 		t.Errorf("size %d", size)
 	}
 
@@ -223,7 +223,7 @@ func TestDefinitionsOnTwoServers(t *testing.T) {
 		t.Errorf("wait for the new schema on the other server: %v", err)
 	}
 	if _, body := fetch(t, one.admin, one.URL+"/openapi/v3/apis/shared.example.com/v1"); !strings.Contains(body, "com.example.shared.v1.Kind19") {
-		t.Error("OpenAPI of the other server's definitions is missing")
+		t.Error("the OpenAPI document does not contain a definition that was created on the other server")
 	}
 
 	if err := first.Resource(definitionsGVR).Delete(t.Context(), "kind0s.shared.example.com", metav1.DeleteOptions{}); err != nil {

@@ -33,8 +33,8 @@ func dynamicClient(t testing.TB, r *running) dynamic.Interface {
 	return dynamic.NewForConfigOrDie(config)
 }
 
-// definitionOf returns a definition of cluster-scoped objects. specs contains the schema of the spec
-// by version; the first version in order is the storage version.
+// definitionOf returns a definition of cluster-scoped objects. specs maps versions to the schemas of the spec.
+// order contains the versions; the first one is the storage version.
 func definitionOf(group, kind string, specs map[string]string, order ...string) *unstructured.Unstructured {
 	plural := strings.ToLower(kind) + "s"
 	var versions []any
@@ -107,7 +107,7 @@ func TestCustomResources(t *testing.T) {
 
 	made, err := widgets.Create(t.Context(), objectOf(gvr, "Widget", "a", map[string]any{"color": "red", "nope": true}), metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err) // every established definition is served
+		t.Fatal(err) // an established definition must be served
 	}
 	if diff := cmp.Diff(map[string]any{"color": "red", "size": int64(3)}, made.Object["spec"]); diff != "" {
 		t.Errorf("pruned and defaulted (-want +got):\n%s", diff)
@@ -124,7 +124,7 @@ func TestCustomResources(t *testing.T) {
 		t.Fatal(err)
 	}
 	if size, _, _ := unstructured.NestedInt64(made.Object, "spec", "size"); size != 3 || made.GetGeneration() != 1 {
-		t.Errorf("a status changed size to %d, generation to %d", size, made.GetGeneration())
+		t.Errorf("after a status update, size is %d and the generation is %d", size, made.GetGeneration())
 	}
 	made, err = widgets.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"spec":{"size":5}}`), metav1.PatchOptions{})
 	if err != nil {
@@ -146,7 +146,7 @@ func TestCustomResources(t *testing.T) {
 	}
 	applied.Object["spec"] = map[string]any{"color": "green"}
 	if _, err = widgets.Apply(t.Context(), "applied", applied, metav1.ApplyOptions{FieldManager: "m2"}); !apierrors.IsConflict(err) {
-		t.Errorf("applied by another: %v", err)
+		t.Errorf("apply by another manager: %v", err)
 	}
 }
 
@@ -187,8 +187,8 @@ func TestDefaultStatus(t *testing.T) {
 	}
 }
 
-// TestDefinitionChanges checks that a change ends the affected watches only, and is effective when
-// its write returns.
+// TestDefinitionChanges checks that a change of a definition ends only the affected watches, and that the
+// change has taken effect when the write returns.
 func TestDefinitionChanges(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{})
@@ -224,10 +224,10 @@ func TestDefinitionChanges(t *testing.T) {
 	select {
 	case event, open := <-ends.ResultChan():
 		if open {
-			t.Errorf("%s %v instead of an end", event.Type, event.Object)
+			t.Errorf("the watch of the changed resource received %s %v, want its end", event.Type, event.Object)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("the watch of the changed resource does not end")
+		t.Error("the watch of the changed resource did not end")
 	}
 	if _, err := c.Resource(gadgets).Create(t.Context(), objectOf(gadgets, "Gadget", "a", nil), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestDefinitionChanges(t *testing.T) {
 	}
 }
 
-// TestDefinitionDeleted checks that the objects of a definition are deleted first, then the
+// TestDefinitionDeleted checks that the deletion of a definition first deletes its objects, and then the
 // definition and its discovery and OpenAPI documents.
 func TestDefinitionDeleted(t *testing.T) {
 	t.Parallel()
@@ -270,7 +270,7 @@ func TestDefinitionDeleted(t *testing.T) {
 	}
 	awaitGone(t, c.Resource(gvr), "free")
 	if _, err := c.Resource(definitionsGVR).Get(t.Context(), crd.GetName(), metav1.GetOptions{}); err != nil {
-		t.Errorf("gone before its objects: %v", err)
+		t.Errorf("the definition was deleted before its objects: %v", err)
 	}
 	if _, err := c.Resource(gvr).Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -281,7 +281,7 @@ func TestDefinitionDeleted(t *testing.T) {
 		return code == http.StatusNotFound, nil
 	})
 	if err != nil {
-		t.Errorf("its group still exists: %v", err)
+		t.Errorf("the group of the definition still exists: %v", err)
 	}
 }
 
@@ -299,8 +299,8 @@ func awaitGone(t testing.TB, c dynamic.ResourceInterface, name string) {
 	}
 }
 
-// TestDefinitionNames checks that a name belongs to the first definition that has it, until this definition
-// is deleted.
+// TestDefinitionNames checks that a name belongs to the first definition that uses the name, until this
+// definition is deleted.
 func TestDefinitionNames(t *testing.T) {
 	t.Parallel()
 	c := dynamicClient(t, start(t, Config{}))
@@ -316,18 +316,18 @@ func TestDefinitionNames(t *testing.T) {
 	awaitCondition(t, c, second.GetName(), "NamesAccepted", "False")
 	gvr := schema.GroupVersionResource{Group: "names.example.com", Version: "v1", Resource: "stuffs"}
 	if _, err := c.Resource(gvr).List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("served without its names: %v", err)
+		t.Errorf("list before the names are accepted: %v", err)
 	}
 	if err := c.Resource(definitionsGVR).Delete(t.Context(), first.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	awaitCondition(t, c, second.GetName(), "Established", "True")
 	if _, err := c.Resource(gvr).List(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Errorf("established: %v", err)
+		t.Errorf("list after the definition is established: %v", err)
 	}
 }
 
-// TestDefinitionsSurviveRestart checks that stored definitions are served from the first response.
+// TestDefinitionsSurviveRestart checks that the server serves stored definitions from its first response on.
 func TestDefinitionsSurviveRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -345,7 +345,7 @@ func TestDefinitionsSurviveRestart(t *testing.T) {
 	}
 }
 
-// TestDefinitionDryRun checks that a definition that is not stored is not served.
+// TestDefinitionDryRun checks that a definition that a dry run creates is not served.
 func TestDefinitionDryRun(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{})
@@ -355,6 +355,6 @@ func TestDefinitionDryRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _ := fetch(t, r.admin, r.URL+"/apis/dry.example.com"); code != http.StatusNotFound {
-		t.Errorf("its group: %d", code)
+		t.Errorf("GET of the group: code %d, want 404", code)
 	}
 }

@@ -52,7 +52,8 @@ func (r *running) sendBy(t testing.TB, by *http.Client, method, path, body strin
 	return response.StatusCode, string(text)
 }
 
-// must sends a request that must succeed.
+// must sends a request as the administrator and returns the response body. It fails the test if the status code
+// is above 299.
 func (r *running) must(t testing.TB, method, path, body string) string {
 	t.Helper()
 	code, text := r.send(t, method, path, body)
@@ -66,8 +67,8 @@ const crd = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefin
 	"spec":{"group":"example.com","scope":"%[3]s","names":{"plural":"%[1]s","kind":"%[2]s"},
 	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
 
-// TestPublicAttacks tries attacks to which kube-apiserver was vulnerable. docs/operations/security.md lists
-// their names.
+// TestPublicAttacks tries attacks to which kube-apiserver was vulnerable. docs/operations/security.md lists the
+// names of the vulnerabilities.
 func TestPublicAttacks(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -87,8 +88,7 @@ func TestPublicAttacks(t *testing.T) {
 	t.Run("CVE-2021-25737", func(t *testing.T) { testEndpointAddresses(t, s) })
 }
 
-// testNamesAsPaths checks that no object name, in a path or in an object, reaches outside of its
-// collection.
+// testNamesAsPaths checks that a name in a path or in an object cannot access anything outside its collection.
 func testNamesAsPaths(t *testing.T, s *running) {
 	const collection = "/api/v1/namespaces/default/configmaps"
 	for _, name := range []string{"..", ".", "a/../b", "../secrets/x", "a%2fb", strings.Repeat("x", 5000)} {
@@ -104,7 +104,8 @@ func testNamesAsPaths(t *testing.T, s *running) {
 	}
 }
 
-// testNamespacePrefix checks that a namespace whose name is a prefix of another's is separate.
+// testNamespacePrefix checks that a list of a namespace does not contain objects of another namespace whose
+// name has the same prefix.
 func testNamespacePrefix(t *testing.T, s *running) {
 	for _, name := range []string{"foo", "foobar"} {
 		s.must(t, "POST", "/api/v1/namespaces", fmt.Sprintf(`{"metadata":{"name":%q}}`, name))
@@ -118,8 +119,8 @@ func testNamespacePrefix(t *testing.T, s *running) {
 	}
 }
 
-// testCustomResources checks that cluster-scoped custom resources cannot be accessed in a namespace, and
-// that objects of a kind cannot be accessed by the path of another kind.
+// testCustomResources checks that cluster-scoped custom resources cannot be accessed through a namespace, and
+// that objects of one kind cannot be accessed through the path of another kind.
 func testCustomResources(t *testing.T, s *running) {
 	const group = "/apis/example.com/v1"
 	s.must(t, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(crd, "wide", "Wide", "Cluster"))
@@ -147,8 +148,8 @@ func testCustomResources(t *testing.T, s *running) {
 	}
 }
 
-// testCostlyYAML checks that YAML consisting of colons and indentation is rejected quickly. A
-// parser with quadratic time would need minutes.
+// testCostlyYAML checks that YAML that consists of colons or indentation is rejected quickly. A parser with
+// quadratic run time would need minutes.
 func testCostlyYAML(t *testing.T, s *running) {
 	for _, text := range []string{strings.Repeat(":", 100<<10), strings.Repeat("- ", 50<<10), strings.Repeat("? ", 50<<10), strings.Repeat("\n ", 50<<10) + "x: [", strings.Repeat("[", 100<<10)} {
 		if code, body := s.send(t, "POST", "/api/v1/namespaces/default/configmaps", text, "Content-Type", "application/yaml"); code != 400 {
@@ -180,7 +181,7 @@ func testSpaceBeforeColon(t *testing.T, s *running) {
 	}
 }
 
-// testMetricSeries checks that values chosen by clients do not become label values.
+// testMetricSeries checks that values that clients choose do not become label values of metrics.
 func testMetricSeries(t *testing.T, s *running) {
 	series := func() int { return strings.Count(s.must(t, "GET", "/metrics", ""), "\n") }
 	makeUp := func(i int) {
@@ -198,7 +199,8 @@ func testMetricSeries(t *testing.T, s *running) {
 	}
 }
 
-// testDefaultRoles checks that the role edit does not permit redirecting traffic of the namespace.
+// testDefaultRoles checks that the roles admin and edit do not allow users to redirect the traffic of a
+// namespace.
 func testDefaultRoles(t *testing.T, s *running) {
 	for _, role := range []string{"admin", "edit", "system:aggregate-to-admin", "system:aggregate-to-edit"} {
 		var parsed rbacv1.ClusterRole
@@ -234,8 +236,8 @@ func testEndpointAddresses(t *testing.T, s *running) {
 	}
 }
 
-// testUnauthenticatedHTTP2 checks that a connection without valid credentials is limited to one
-// request.
+// testUnauthenticatedHTTP2 checks that the server closes a connection after one request without valid
+// credentials.
 func testUnauthenticatedHTTP2(t *testing.T, s *running) {
 	at := map[string]bool{}
 	c := client(t, nil)
@@ -257,12 +259,12 @@ func testUnauthenticatedHTTP2(t *testing.T, s *running) {
 		}
 	}
 	if len(at) != 3 {
-		t.Errorf("three requests over %d connections", len(at))
+		t.Errorf("three requests used %d connections, want 3", len(at))
 	}
 }
 
-// TestCredentialsAreNotLogged (CVE-2019-11250, CVE-2020-8565) checks that tokens are never logged,
-// at any verbosity and at any place in a request.
+// TestCredentialsAreNotLogged (CVE-2019-11250, CVE-2020-8565) checks that tokens are not logged, even at the
+// highest verbosity, wherever they are in a request.
 func TestCredentialsAreNotLogged(t *testing.T) {
 	t.Parallel()
 	var log testserver.Buffer
@@ -293,8 +295,8 @@ func TestCredentialsAreNotLogged(t *testing.T) {
 	}
 }
 
-// TestRefusedUpgrade (CVE-2018-1002105, CVE-2020-8559) checks that after an upgrade that an aggregated
-// server has rejected or redirected, the aggregated server receives no more data of the client.
+// TestRefusedUpgrade (CVE-2018-1002105, CVE-2020-8559) checks that an aggregated server receives no more data
+// from the client after it has rejected or redirected an upgrade.
 func TestRefusedUpgrade(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{}, extension.Options{})
@@ -305,7 +307,7 @@ func TestRefusedUpgrade(t *testing.T) {
 		o.SetHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintln(&paths, r.URL.Path)
 			if !strings.HasSuffix(r.URL.Path, "/echo") && !strings.Contains(r.URL.Path, "smuggled") {
-				return // a check of the server's availability
+				return // the request is an availability check
 			}
 			w.Header().Set("Location", "/smuggled")
 			w.WriteHeader(code)
@@ -336,9 +338,8 @@ func TestRefusedUpgrade(t *testing.T) {
 	}
 }
 
-// TestAdmissionOfEveryWrite (CVE-2016-1905, CVE-2016-1906, CVE-2020-8554, CVE-2021-25735) checks
-// that admission applies to every kind of write, and that the old object is read from the store and
-// not from the request.
+// TestAdmissionOfEveryWrite (CVE-2016-1905, CVE-2016-1906, CVE-2020-8554, CVE-2021-25735) checks that admission
+// applies to every kind of write, and that it receives the old object from the store, not from the request.
 func TestAdmissionOfEveryWrite(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{ControlPlane: controlplane.Options{Admission: controlplane.AdmissionOptions{EnablePlugins: []string{"DenyServiceExternalIPs"}}}})

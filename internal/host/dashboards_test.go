@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 )
 
-// TestDashboardMetrics checks that metrics that dashboards for kube-apiserver use have values after
-// a write.
+// TestDashboardMetrics checks that, after a write, /metrics contains series that dashboards for kube-apiserver
+// use.
 func TestDashboardMetrics(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -35,13 +35,13 @@ func TestDashboardMetrics(t *testing.T) {
 }
 
 // TestStableMetrics checks that all stable and beta metrics of kube-apiserver v1.37 are registered, except
-// metrics of mechanisms that Mainstay does not have.
+// metrics of features that Mainstay does not have.
 func TestStableMetrics(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
 	registered := func(name string) bool {
-		// A registry rejects a second description of a name. Without samples, a metric cannot be
-		// found in any other way.
+		// A registry rejects a second description of the same name. There is no other way to find a metric
+		// without samples.
 		err := s.host.metrics.registry.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: "a description that no metric has"}))
 		return err != nil
 	}
@@ -96,7 +96,8 @@ func TestStableMetrics(t *testing.T) {
 			t.Errorf("/metrics/slis does not contain %s", name)
 		}
 	}
-	// Validation has one implementation, and the metrics have no stability framework.
+	// These metrics do not apply, because validation has only one implementation and the metrics have no
+	// stability framework.
 	for _, name := range []string{
 		"apiserver_validation_declarative_validation_mismatch_total", "apiserver_validation_declarative_validation_panic_total",
 		"registered_metrics_total", "disabled_metrics_total", "hidden_metrics_total",
@@ -133,7 +134,7 @@ func TestControllerAndRuleMetrics(t *testing.T) {
 			}
 		}
 		for _, controller := range controlplane.Controllers() {
-			const withoutQueue = "validatingadmissionpolicy-status-controller" // writes of policies do its work
+			const withoutQueue = "validatingadmissionpolicy-status-controller" // its work is part of policy writes
 			if want := `workqueue_depth{name="` + controller + `"}`; controller != withoutQueue && !strings.Contains(metrics, want) {
 				return want
 			}

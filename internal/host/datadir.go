@@ -48,13 +48,13 @@ func openDataDir(path string) (*dataDir, error) {
 	if !taken {
 		return nil, fmt.Errorf("%w: %s belongs to %s; stop it, or choose another one with --data-dir", ErrInUse, path, d.owner())
 	}
-	// The file is only used in the error message above.
+	// The file is used only in the error message above, so errors are ignored.
 	_ = os.WriteFile(filepath.Join(path, pidFile), strconv.AppendInt(nil, int64(os.Getpid()), 10), 0o600)
 	return d, nil
 }
 
-// dataDirInUse returns ErrInUse if another process has locked the data directory. It creates no
-// file.
+// dataDirInUse returns an error that wraps ErrInUse if another process has locked the data directory. It
+// leaves no new files in the directory.
 func dataDirInUse(path string) error {
 	if _, err := os.Stat(filepath.Join(path, lockFile)); err != nil {
 		return nil
@@ -134,7 +134,7 @@ func (d *dataDir) claimStore(force bool) error {
 	return nil
 }
 
-// checkNew returns an error if a first start must not use the data directory.
+// checkNew returns an error if a new store must not be created in the data directory.
 func (d *dataDir) checkNew() error {
 	keys, err := os.ReadDir(d.pki())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -171,8 +171,8 @@ func isOwn(name string) bool {
 	return strings.HasPrefix(name, storeDir+".") || strings.HasPrefix(name, historyDir+".") || strings.HasPrefix(name, "."+kubeconfigFile)
 }
 
-// explainStore adds the path of the store to an error of opening it, and the flag that ignores lost
-// writes.
+// explainStore adds the path of the store to an error that occurred when the store was opened. If writes
+// were lost, it also adds the flag that accepts the loss.
 func (d *dataDir) explainStore(err error) error {
 	err = fmt.Errorf("open the store in %s: %w", d.store(), err)
 	if errors.Is(err, embedded.ErrLostWrites) {

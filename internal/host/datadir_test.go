@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// starts starts a server and returns the error of the start, if any.
+// starts starts a server and stops it when it is ready. It returns the error of Run.
 func starts(t *testing.T, dir string, change func(*Config)) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -18,7 +18,7 @@ func starts(t *testing.T, dir string, change func(*Config)) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() // not closed by the server if it never served
+	defer listener.Close() // the server does not close it if New fails
 	config := Config{Storage: StorageConfig{DataDir: dir}, Listen: ListenConfig{Listener: listener}, OnServing: func(Serving) { cancel() }}
 	if change != nil {
 		change(&config)
@@ -30,7 +30,7 @@ func starts(t *testing.T, dir string, change func(*Config)) error {
 	return h.Run(ctx)
 }
 
-// TestLostStore checks that an existing data directory without a store is rejected unless
+// TestLostStore checks that a data directory that contains keys or other files but no store is rejected, unless
 // --new-store is set.
 func TestLostStore(t *testing.T) {
 	t.Parallel()
@@ -116,7 +116,7 @@ func TestLostStore(t *testing.T) {
 				t.Errorf("with --new-store: %v", err)
 			}
 			if err := starts(t, dir, nil); err != nil {
-				t.Errorf("the start after it: %v", err)
+				t.Errorf("the start after the start with --new-store: %v", err)
 			}
 		})
 	}

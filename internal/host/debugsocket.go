@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// serveDebugSocket serves the paths below /debug on the Unix socket of DebugConfig.SocketPath, if it is set. It
-// replaces the socket of an earlier process. The returned function closes and removes the socket.
+// serveDebugSocket serves the paths below /debug on the Unix socket DebugConfig.SocketPath, if the path is
+// set. It replaces the socket of an earlier process. The returned function closes and removes the socket.
 func (h *Host) serveDebugSocket() (stop func(), err error) {
 	path := h.config.Debug.SocketPath
 	if path == "" {
@@ -26,7 +26,7 @@ func (h *Host) serveDebugSocket() (stop func(), err error) {
 		mux.Handle(path, handler)
 	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout}
-	go func() { // ends with Close
+	go func() { // returns after Close
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			h.logger.Error("serve the debug socket", "path", path, "err", err)
 		}
@@ -56,8 +56,8 @@ func listenUnix(path string) (net.Listener, error) {
 	return listenPrivate(path)
 }
 
-// listenPrivate creates the socket in a folder that others cannot open, and moves it to its path after its
-// permissions are set.
+// listenPrivate creates the socket in a folder that other users cannot open, and moves the socket to path
+// after its permissions are set.
 func listenPrivate(path string) (net.Listener, error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".socket-")
 	if err != nil {

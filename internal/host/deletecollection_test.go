@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDeleteCollectionWorkers deletes a collection with several workers, which share the quota and
-// the context of the request.
+// TestDeleteCollectionWorkers deletes a collection with several concurrent workers, while a quota applies to
+// the objects.
 func TestDeleteCollectionWorkers(t *testing.T) {
 	t.Parallel()
 	var config Config

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// egressConfig writes a configuration that names a proxy for each network.
+// egressConfig starts the proxies, and writes an egress configuration that maps each network to its proxy.
 func egressConfig(t *testing.T, proxies map[string]*selectortest.Proxy) string {
 	t.Helper()
 	text := "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n"
@@ -29,7 +29,7 @@ func egressConfig(t *testing.T, proxies map[string]*selectortest.Proxy) string {
 	return writeFile(t, "egress.yaml", text)
 }
 
-// kubeconfigOf writes a kubeconfig of a server.
+// kubeconfigOf writes a kubeconfig for a server with the given URL.
 func kubeconfigOf(t *testing.T, url string) string {
 	t.Helper()
 	return writeFile(t, "kubeconfig", `
@@ -40,7 +40,7 @@ users: [{name: w, user: {}}]
 `)
 }
 
-// awaitDial waits until a proxy receives a request for an address.
+// awaitDial waits until a proxy receives a request to connect to an address.
 func awaitDial(t *testing.T, proxy *selectortest.Proxy, address string) {
 	t.Helper()
 	testserver.Eventually(t, 30*time.Second, func() error {
@@ -51,14 +51,14 @@ func awaitDial(t *testing.T, proxy *selectortest.Proxy, address string) {
 	})
 }
 
-// idToken returns an unsigned token of an issuer.
+// idToken returns an ID token of an issuer with an invalid signature.
 func idToken(issuer string) string {
 	part := base64.RawURLEncoding.EncodeToString
 	claims := fmt.Sprintf(`{"iss":%q,"aud":"kube","sub":"x","exp":%d}`, issuer, time.Now().Add(time.Hour).Unix())
 	return part([]byte(`{"alg":"RS256","kid":"k"}`)) + "." + part([]byte(claims)) + "." + part([]byte("signature"))
 }
 
-// TestEgress checks that each connection, and no other, uses the proxy of its network.
+// TestEgress checks that each connection to another server uses the proxy of its network, and no other proxy.
 func TestEgress(t *testing.T) {
 	t.Parallel()
 	everything := httptest.NewTLSServer(http.NotFoundHandler())
@@ -129,7 +129,7 @@ func webhookFor(name, at string) string {
 func TestEgressToEtcd(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("it builds etcd")
+		t.Skip("the test builds etcd")
 	}
 	cluster := etcdtest.Start(t, etcdtest.Options{})
 	to := strings.TrimPrefix(cluster.URLs()[0], "http://")

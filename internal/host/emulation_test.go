@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestOlderVersion starts servers of different Kubernetes versions over one store. It checks that an older
-// version keeps the content that a newer version wrote, and that a newer version reads objects of an older
-// version.
+// TestOlderVersion starts servers of different Kubernetes versions with the same store, one after another. It
+// checks that an older version preserves the content that a newer version wrote, and that a newer version can
+// read objects that an older version wrote.
 func TestOlderVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -23,7 +23,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(kmstest.Main(m)) }
 
-// encryptionConfig writes a configuration with providers, in YAML, for resources.
+// encryptionConfig writes an encryption configuration to file and returns the file name. resources and
+// providers are YAML.
 func encryptionConfig(t testing.TB, file, resources string, providers ...string) string {
 	t.Helper()
 	text := "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n- resources: [" + resources + "]\n  providers:\n"
@@ -39,19 +40,20 @@ func encryptionConfig(t testing.TB, file, resources string, providers ...string)
 	return file
 }
 
-// keyed returns the configuration of a provider with one key.
+// keyed returns the configuration of a provider with one key, in YAML. The secret depends on the first letter
+// of the key name.
 func keyed(kind, name string) string {
 	secret := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte(name[:1]), 32))
 	return fmt.Sprintf("%s: {keys: [{name: %s, secret: %s}]}", kind, name, secret)
 }
 
-// marker is the text to search for. It is not compressible.
+// marker is the text that the tests search for in files. It is not compressible.
 const marker = "x9Q2vLr7Zt0KmW4s"
 
 const widgetDefinition = `{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},
 	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
 
-// marked contains objects with the marker.
+// marked contains objects of several resources that contain the marker.
 var marked = []struct{ collection, name, body string }{
 	{"/api/v1/namespaces/default/secrets", "s", `{"metadata":{"name":"s"},"stringData":{"password":"` + marker + `"}}`},
 	{"/api/v1/namespaces/default/configmaps", "c", `{"metadata":{"name":"c"},"data":{"password":"` + marker + `"}}`},
@@ -116,7 +118,7 @@ func checkStored(t *testing.T, backend kv.Backend, prefix string) {
 		t.Fatal(err)
 	}
 	if len(all.Entries) < 150 {
-		t.Errorf("the store holds %d objects only", len(all.Entries))
+		t.Errorf("the store contains only %d objects", len(all.Entries))
 	}
 	for _, entry := range all.Entries {
 		plain := strings.HasPrefix(entry.Key, "/registry/masterleases/") || strings.HasPrefix(entry.Key, "/registry/ranges/")
@@ -126,8 +128,8 @@ func checkStored(t *testing.T, backend kv.Backend, prefix string) {
 	}
 }
 
-// TestNothingPlainOnDisk checks that with a rule for all resources, all values are transformed, and
-// no file, including logs and tables, contains plain text.
+// TestNothingPlainOnDisk checks that if all resources are encrypted, all values are encrypted and no file of
+// the data directory contains plain text.
 func TestNothingPlainOnDisk(t *testing.T) {
 	t.Parallel()
 	plain := start(t, Config{Storage: StorageConfig{DataDir: t.TempDir()}})
@@ -162,7 +164,8 @@ func TestNothingPlainOnDisk(t *testing.T) {
 	}
 }
 
-// TestEncryptedInEtcd checks the same with etcd and a KMS plugin.
+// TestEncryptedInEtcd checks with etcd and a KMS plugin that all values are encrypted and that two servers can
+// read them.
 func TestEncryptedInEtcd(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{TLS: true})
@@ -194,12 +197,12 @@ func TestEncryptedInEtcd(t *testing.T) {
 		t.Errorf("healthz: %d %s", code, body)
 	}
 	if n := plugin.Calls("Encrypt"); n != 2 {
-		t.Errorf("%d seeds for two servers", n)
+		t.Errorf("the plugin encrypted %d seeds for two servers, want 2", n)
 	}
 }
 
-// TestUnreadableObjects checks that the error of a list names each unreadable object, that other objects
-// can be read, and that users with the permission can delete the unreadable objects.
+// TestUnreadableObjects checks that the error of a list names each unreadable object, that the other objects
+// can be read, and that users who have the permission can delete the unreadable objects.
 func TestUnreadableObjects(t *testing.T) {
 	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "config")
@@ -254,7 +257,8 @@ func TestUnreadableObjects(t *testing.T) {
 	}
 }
 
-// TestUnsafeDeletionOff checks that the option has no effect without its feature gate.
+// TestUnsafeDeletionOff checks that the option ignoreStoreReadErrorWithClusterBreakingPotential has no effect
+// if its feature gate is disabled.
 func TestUnsafeDeletionOff(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{ControlPlane: controlplane.Options{Features: controlplane.FeatureOptions{Gates: feature.Set{"AllowUnsafeMalformedObjectDeletion": false}}}})

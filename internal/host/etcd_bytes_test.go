@@ -37,8 +37,8 @@ func kubeTypes(t *testing.T) *runtime.Scheme {
 	return types
 }
 
-// kubeEncode encodes an object as kube-apiserver stores it: with a codec of the stored version and
-// the protobuf serializer.
+// kubeEncode encodes an object as kube-apiserver does before it stores the object, with a codec of the storage
+// version and the protobuf serializer.
 func kubeEncode(t *testing.T, gv schema.GroupVersion, obj runtime.Object) []byte {
 	t.Helper()
 	types := kubeTypes(t)
@@ -57,13 +57,13 @@ func kubeDecode(t *testing.T, raw []byte) (runtime.Object, schema.GroupVersion) 
 	types := kubeTypes(t)
 	obj, gvk, err := protobuf.NewSerializer(types, types).Decode(raw, nil, nil)
 	if err != nil {
-		t.Fatalf("kube-apiserver could not read this: %v", err)
+		t.Fatalf("kube-apiserver cannot decode the value: %v", err)
 	}
 	return obj, gvk.GroupVersion()
 }
 
-// kept returns objects with their keys in kube-apiserver and their paths in the API. Not every key
-// is derived from the resource name.
+// kept returns objects with their storage keys in kube-apiserver and their API paths. Some keys differ from the
+// resource name.
 func kept() []struct {
 	key, path string
 	gv        schema.GroupVersion
@@ -107,8 +107,8 @@ func kept() []struct {
 	}
 }
 
-// TestBytesOfKubernetes checks that values written by kube-apiserver are served, and that this
-// server writes the same values to the same keys.
+// TestBytesOfKubernetes checks that the server serves values that kube-apiserver wrote, and that it writes the
+// same values to the same keys.
 func TestBytesOfKubernetes(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{})
@@ -177,7 +177,7 @@ func checkBytes(t *testing.T, raw *etcd.Store) {
 		if accessor.GetAnnotations()["changed"] != "" {
 			changed++
 		}
-		if !strings.HasSuffix(e.Key, "/"+accessor.GetName()) && !strings.HasPrefix(e.Key, "/registry/masterleases/") && !strings.HasPrefix(e.Key, "/registry/peerserverleases/") { // the leases have no names
+		if !strings.HasSuffix(e.Key, "/"+accessor.GetName()) && !strings.HasPrefix(e.Key, "/registry/masterleases/") && !strings.HasPrefix(e.Key, "/registry/peerserverleases/") { // the objects of these leases have no names
 			t.Errorf("%s contains %s", e.Key, accessor.GetName())
 		}
 		if want := kubeEncode(t, gv, obj); !bytes.Equal(e.Value, want) {
@@ -185,6 +185,6 @@ func checkBytes(t *testing.T, raw *etcd.Store) {
 		}
 	}
 	if changed != len(kept()) {
-		t.Errorf("%d objects were written at the keys of kube-apiserver, not %d", changed, len(kept()))
+		t.Errorf("%d objects were written to the keys of kube-apiserver, want %d", changed, len(kept()))
 	}
 }

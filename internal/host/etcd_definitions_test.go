@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// storedDefinition is a definition as kube-apiserver stores it: in v1beta1, with the common fields
-// of all versions at the top.
+// storedDefinition is a definition as kube-apiserver stores it, in v1beta1 and with the fields that all
+// versions have in common at the top level of the spec.
 const storedDefinition = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1",
 "metadata":{"name":"widgets.old.example.com","uid":"6f6e1a2c-0000-4000-8000-000000000001","generation":1,"creationTimestamp":"2023-11-14T22:13:20Z"},
 "spec":{"group":"old.example.com","version":"v1","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},"scope":"Namespaced",
@@ -45,8 +45,8 @@ const looseDefinition = `{"kind":"CustomResourceDefinition","apiVersion":"apiext
 "acceptedNames":{"plural":"gadgets","singular":"gadget","kind":"Gadget","listKind":"GadgetList"},"storedVersions":["v1"]}}
 `
 
-// TestDefinitionsOfKubeAPIServer checks that definitions stored by kube-apiserver are served, and are
-// stored again with the same bytes.
+// TestDefinitionsOfKubeAPIServer checks that the server serves definitions that kube-apiserver stored, and
+// stores changed definitions in the same form.
 func TestDefinitionsOfKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{})
@@ -70,7 +70,7 @@ func TestDefinitionsOfKubeAPIServer(t *testing.T) {
 		}
 	}
 	if code, body := s.do(t, "GET", "/apis/old.example.com/v1/namespaces/default/widgets/a", ""); code != 200 || !strings.Contains(body, `"size":3`) {
-		t.Errorf("its object: %d %s", code, body)
+		t.Errorf("get an object of the definition: %d %s", code, body)
 	}
 
 	_, body := s.do(t, "GET", path+"/widgets.old.example.com", "")
@@ -130,6 +130,6 @@ func TestDefinitionsOfKubeAPIServer(t *testing.T) {
 		t.Error("a structural schema has the condition NonStructuralSchema")
 	}
 	if code, body := s.do(t, "POST", "/apis/old.example.com/v1/namespaces/default/news", `{"apiVersion":"old.example.com/v1","kind":"News","metadata":{"name":"a"}}`); code != 201 {
-		t.Errorf("an object: %d %s", code, body)
+		t.Errorf("create an object of the new definition: %d %s", code, body)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestEtcdWithoutSpace checks that while a member of etcd is out of space, all servers report it,
-// reads and deletions continue, and writes succeed again without a restart once there is space.
-// Defragmentation of a member is not an outage.
+// TestEtcdWithoutSpace checks that while a member of etcd is out of space, all servers report this state, and
+// reads and deletions succeed. Once there is space, writes succeed again without a restart. The defragmentation
+// of a member does not cause an outage.
 func TestEtcdWithoutSpace(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{Members: 3, SlowElections: true})
@@ -46,7 +46,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 			s.awaitCode(t, read, 200) // etcd may hold an election on a loaded machine
 		}
 	}
-	repeated := false // a request with an error may have deleted the object
+	repeated := false // a request that returned an error might have deleted the object
 	testserver.Eventually(t, time.Minute, func() error {
 		if code, body := servers[1].do(t, "DELETE", configMaps+"/before", ""); code != 200 && (code != 404 || !repeated) {
 			repeated = true
@@ -68,7 +68,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 		testserver.Eventually(t, time.Minute, func() error {
 			if code, body := create(s, fmt.Sprint("after-", i)); code != 201 && (code != 409 || !repeated) {
 				repeated = true
-				return fmt.Errorf("a write when there is space: %d %s", code, body)
+				return fmt.Errorf("a write after there is space again: %d %s", code, body)
 			}
 			return nil
 		})

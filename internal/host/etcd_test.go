@@ -42,8 +42,8 @@ func (r *running) do(t testing.TB, method, path, body string) (int, string) {
 
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
-// TestTwoServersShareEtcd checks that one server's writes are immediately visible on the other, in
-// its cache and watches.
+// TestTwoServersShareEtcd checks that the writes of one server are immediately visible in the lists of another
+// server, and arrive in its watches.
 func TestTwoServersShareEtcd(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{TLS: true})
@@ -51,7 +51,7 @@ func TestTwoServersShareEtcd(t *testing.T) {
 	if code, body := fetch(t, two.admin, two.URL+"/readyz?verbose"); code != 200 || !strings.Contains(body, "[+]etcd ok\n[+]etcd-readiness ok\n") {
 		t.Errorf("readyz: %d %s", code, body)
 	}
-	two.do(t, "GET", configMaps, "") // this loads its cache
+	two.do(t, "GET", configMaps, "") // loads the cache of the second server
 	watch, err := two.admin.Get(two.URL + configMaps + "?watch=true&resourceVersion=1&timeoutSeconds=60")
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestTwoServersShareEtcd(t *testing.T) {
 	}
 }
 
-// TestEtcdOutage checks that requests fail soon during an outage of etcd, and succeed afterwards.
+// TestEtcdOutage checks that requests fail quickly during an outage of etcd, and succeed afterwards.
 func TestEtcdOutage(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -115,7 +115,7 @@ func TestEtcdOutage(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("get is %d and readyz %d after the outage", code, ready)
+			t.Fatalf("after the outage, the code of GET is %d, and the code of readyz is %d", code, ready)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -140,7 +140,7 @@ func TestEtcdNotThere(t *testing.T) {
 	}
 	err = s.Run(context.Background())
 	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "use etcd at "+c.URLs()[0]+": no response for 5s") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("without etcd it ends with: %v", err)
+		t.Errorf("Run without etcd returned: %v", err)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestSnapshotPath(t *testing.T) {
 			t.Fatalf("unexpected response: %d %s", code, body)
 		}
 		if code, _ := fetch(t, client(t, nil), s.URL+SnapshotPath); code != 403 {
-			t.Errorf("%s: for anyone: %d", name, code)
+			t.Errorf("%s: request without credentials: %d", name, code)
 		}
 		if code, body := fetch(t, s.admin, s.URL+SnapshotPath); code != 200 || !bytes.Contains([]byte(body), []byte("/registry/configmaps/default/needle")) {
 			t.Errorf("%s: %d, %d bytes", name, code, len(body))
@@ -164,7 +164,7 @@ func TestSnapshotPath(t *testing.T) {
 	}
 }
 
-// TestStoppedWithoutEtcd checks that a server that waits for etcd can be stopped.
+// TestStoppedWithoutEtcd checks that a server can be stopped while it waits for etcd.
 func TestStoppedWithoutEtcd(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
@@ -183,7 +183,7 @@ func TestStoppedWithoutEtcd(t *testing.T) {
 	}
 }
 
-// waitFor calls found when a text is logged.
+// waitFor is an io.Writer that calls found when text is written to it.
 type waitFor struct {
 	text  string
 	found func()

@@ -8,7 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// certificateExpiry is the metric mainstay_certificate_expiration_timestamp_seconds. It is computed when it is collected.
+// certificateExpiry is the metric mainstay_certificate_expiration_timestamp_seconds. Its values are read
+// from the certificates on each collection.
 type certificateExpiry struct {
 	identity *identity
 	desc     *prometheus.Desc
@@ -29,8 +30,8 @@ func (c *certificateExpiry) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// expiries returns the expiry times of the certificates that the server presents or signs with, by their
-// use.
+// expiries returns the expiry times of the certificates that the server presents or signs with, keyed by
+// their purpose.
 func (i *identity) expiries() map[string]time.Time {
 	times := map[string]time.Time{"authority": i.authority.NotAfter()}
 	add := func(name string, cert *tls.Certificate, err error) {

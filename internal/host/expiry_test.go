@@ -10,7 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/host/pki"
 )
 
-// TestCertificateExpiry checks the metric of the certificates, with files of flags.
+// TestCertificateExpiry checks that the metric contains the expiry times of the server's own certificates and
+// of certificates that flags name.
 func TestCertificateExpiry(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

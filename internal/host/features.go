@@ -6,13 +6,13 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// features is the metric kubernetes_feature_enabled. It is computed when it is collected.
+// features is the metric kubernetes_feature_enabled. Its values are computed on each collection.
 type features struct {
 	gates feature.Gates
 	desc  *prometheus.Desc
 }
 
-// newFeatures returns the metric of all feature gates that exist in the minor version of gates.
+// newFeatures returns a metric with all feature gates that exist in the Kubernetes version of gates.
 func newFeatures(gates feature.Gates) prometheus.Collector {
 	return &features{gates, prometheus.NewDesc("kubernetes_feature_enabled",
 		"[BETA] This metric records the data about the stage and enablement of a k8s feature.", []string{"name", "stage"}, nil)}

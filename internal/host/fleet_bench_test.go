@@ -19,7 +19,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// memoryUse returns the heap in use, in bytes, and the number of goroutines, after they have settled.
+// memoryUse returns the heap and stack memory in use, in bytes, and the number of goroutines. It first runs the
+// garbage collector.
 func memoryUse() (bytes uint64, goroutines int) {
 	for range 3 {
 		runtime.GC()
@@ -29,9 +30,10 @@ func memoryUse() (bytes uint64, goroutines int) {
 	return m.HeapAlloc + m.StackInuse, runtime.NumGoroutine()
 }
 
-// BenchmarkControlPlanes creates control planes, and sends a list and a watch to each, over one connection.
-// The memory of open control planes is measured after a restart, without the recent writes in the caches of
-// the store. The server and the client share the process; the client has a goroutine for each watch.
+// BenchmarkControlPlanes creates control planes, and sends a list request and a watch request to each control
+// plane over one connection. The memory use of open control planes is measured after a restart, so that it does
+// not include recent writes in the caches of the store. The server and the client share the process; the client
+// has one goroutine for each watch.
 func BenchmarkControlPlanes(b *testing.B) {
 	config := Config{Storage: StorageConfig{DataDir: b.TempDir()}}
 	config.Listen.ExternalHostname = "localhost:6443" // the listener has another port after a restart
@@ -60,7 +62,8 @@ func BenchmarkControlPlanes(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// openAll opens the control planes with the numbers of [0, planes), and returns the sum of the times of their first requests.
+// openAll opens the control planes with the numbers [0, planes). It returns the total duration of their first
+// requests.
 func (r *running) openAll(b *testing.B, planes int) (opening time.Duration) {
 	b.Helper()
 	for i := range planes {
@@ -72,7 +75,7 @@ func (r *running) openAll(b *testing.B, planes int) (opening time.Duration) {
 	return opening
 }
 
-// watch opens a watch, which is open until the benchmark ends, and reads the initial events.
+// watch opens a watch and reads the initial events. The watch stays open until the benchmark ends.
 func (r *running) watch(b *testing.B, path string) {
 	b.Helper()
 	query := "?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
@@ -97,8 +100,8 @@ func (r *running) watch(b *testing.B, path string) {
 	}
 }
 
-// awaitControllers opens the control plane with a number, and waits until its controllers have processed the default
-// objects.
+// awaitControllers opens the control plane with the given number, and waits until its controllers have
+// processed the default objects.
 func (r *running) awaitControllers(b *testing.B, number int) {
 	b.Helper()
 	testserver.Eventually(b, time.Minute, func() error {
@@ -111,9 +114,9 @@ func (r *running) awaitControllers(b *testing.B, number int) {
 	})
 }
 
-// BenchmarkManyControlPlanes measures a server with 10,000 control planes, of which 100 are in use. The
-// memory of closed control planes is measured after a restart, as the additional memory of the second half
-// of them, so that it includes neither recent changes nor the caches of the store.
+// BenchmarkManyControlPlanes measures a server with 10,000 control planes, of which 100 are in use. The memory
+// use of closed control planes is the additional memory of the second half of them, measured after a restart.
+// It includes neither recent changes nor the caches of the store.
 func BenchmarkManyControlPlanes(b *testing.B) {
 	const planes, busy, requests = 10_000, 100, 2_000
 	config := Config{Storage: StorageConfig{DataDir: b.TempDir()}}
@@ -155,7 +158,7 @@ func BenchmarkManyControlPlanes(b *testing.B) {
 		return time.Since(began) / requests
 	}
 	one, alternating, inRow := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
-	for range 5 { // the fastest round is not disturbed by other work
+	for range 5 { // use the fastest round, which other work has disturbed the least
 		one, alternating, inRow = min(one, get(1, 1)), min(alternating, get(busy, 1)), min(inRow, get(busy, 40))
 	}
 	b.ReportMetric(float64(one.Nanoseconds())/1000, "get-one-µs")
@@ -165,7 +168,7 @@ func BenchmarkManyControlPlanes(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// declareMany creates the control planes with the numbers of [from, to), and waits until they are ready.
+// declareMany creates the control planes with the numbers [from, to), and waits until they are ready.
 func (r *running) declareMany(b *testing.B, from, to int) {
 	b.Helper()
 	var group errgroup.Group
@@ -186,7 +189,7 @@ func (r *running) declareMany(b *testing.B, from, to int) {
 func (r *running) restart(b *testing.B, config Config) *running {
 	b.Helper()
 	r.end(b)
-	r.host = nil // its memory would be counted
+	r.host = nil // otherwise, the memory of the old host would be counted
 	s := start(b, config)
 	if code, body := s.do(b, "GET", "/clusters/missing/api", ""); code != http.StatusNotFound {
 		b.Fatalf("request to a missing control plane: %d %s, want code 404", code, body)
@@ -194,7 +197,8 @@ func (r *running) restart(b *testing.B, config Config) *running {
 	return s
 }
 
-// BenchmarkDeleteControlPlane deletes a control plane with 10,000 ConfigMaps, from the request until its object no longer exists.
+// BenchmarkDeleteControlPlane deletes a control plane with 10,000 ConfigMaps. It measures the time from the
+// request until the ControlPlane object no longer exists.
 func BenchmarkDeleteControlPlane(b *testing.B) {
 	s := start(b, Config{Storage: StorageConfig{DataDir: b.TempDir()}})
 	var total time.Duration
@@ -219,7 +223,7 @@ func BenchmarkDeleteControlPlane(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// diskUse returns the size of all files of a directory, in bytes.
+// diskUse returns the total size of all files below a directory, in bytes.
 func diskUse(b *testing.B, dir string) (bytes int64) {
 	b.Helper()
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {

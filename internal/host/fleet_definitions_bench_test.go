@@ -23,9 +23,9 @@ func smallDefinition(group string, number int) string {
 	return toJSON(definitionOf(group, fmt.Sprintf("Kind%d", number), map[string]string{"v1": `{"type":"object","x-kubernetes-preserve-unknown-fields":true}`}, "v1").Object)
 }
 
-// generatedDefinition returns the JSON of a definition that is similar to generated definitions, such as
-// the definitions of cert-manager or Prometheus. It has 100 to 300 properties with descriptions, and
-// printer columns. Every third definition has CEL rules.
+// generatedDefinition returns the JSON of a definition that is similar to generated definitions, for example
+// those of cert-manager or Prometheus. It has 100 to 300 properties with descriptions, and printer columns.
+// Every third definition has CEL rules.
 func generatedDefinition(group string, number int) string {
 	kind := fmt.Sprintf("Kind%d", number)
 	crd := definitionOf(group, kind, map[string]string{"v1": `{}`}, "v1")
@@ -48,7 +48,8 @@ func toJSON(object map[string]any) string {
 	return string(text)
 }
 
-// generatedSchema returns the schema of a spec with a number of properties in parts of ten.
+// generatedSchema returns the schema of a spec with the given number of properties, grouped into objects of
+// ten.
 func generatedSchema(properties int, withRules bool) map[string]any {
 	parts := map[string]any{}
 	for p := range properties / 10 {
@@ -85,8 +86,8 @@ func generatedObject(group string, number int) string {
 	return fmt.Sprintf(`{"apiVersion":"%s/v1","kind":"Kind%d","metadata":{"name":"a"},"spec":{"part0":{"field0":"a","field1":1},"part1":{"field2":true}}}`, group, number)
 }
 
-// BenchmarkControlPlanesWithDefinitions measures control planes with equal definitions. The sizes are the
-// additional heap and stacks of each control plane.
+// BenchmarkControlPlanesWithDefinitions measures control planes with equal definitions. The reported sizes are
+// the additional heap and stack memory per control plane.
 func BenchmarkControlPlanesWithDefinitions(b *testing.B) {
 	for _, planes := range []int{100, 1000} {
 		b.Run(fmt.Sprint(planes), func(b *testing.B) { benchmarkDefinitionsIn(b, planes) })
@@ -158,9 +159,8 @@ func benchmarkDefinitionsIn(b *testing.B, planes int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkFirstObject measures the time between the creation of a definition and the response to the
-// creation of its first object, with small definitions, and with the definitions of
-// BenchmarkControlPlanesWithDefinitions.
+// BenchmarkFirstObject measures the time from the creation of a definition to the response to the creation of
+// its first object. It uses small definitions, and the definitions of BenchmarkControlPlanesWithDefinitions.
 func BenchmarkFirstObject(b *testing.B) {
 	for name, definition := range map[string]func(group string, number int) string{"small": smallDefinition, "large": generatedDefinition} {
 		b.Run(name, func(b *testing.B) {
@@ -171,8 +171,8 @@ func BenchmarkFirstObject(b *testing.B) {
 	}
 }
 
-// firstObject returns the median of the time between the creation of a definition and the response to the creation of its
-// first object, which waits until the definition is established.
+// firstObject returns the median time from the creation of a definition to the response to the creation of its
+// first object. The creation of the object waits until the definition is established.
 func (r *running) firstObject(b *testing.B, path string, definition func(group string, number int) string) time.Duration {
 	b.Helper()
 	const group = "new.example.com"

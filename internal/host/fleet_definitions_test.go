@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestControlPlaneDefinitions checks that changes and deletions of a definition in one control plane do not
+// TestControlPlaneDefinitions checks that changing or deleting a definition in one control plane does not
 // affect an equal definition in another control plane. It covers validation, rules, defaults, server-side
 // apply, columns and OpenAPI.
 func TestControlPlaneDefinitions(t *testing.T) {
@@ -31,7 +31,7 @@ func TestControlPlaneDefinitions(t *testing.T) {
 			t.Errorf("a conflicting apply: %d %s", code, text)
 		}
 		if code, text := apply(plane, "one", `{"part0":{"field0":"b","field6":"x"}}`); code != 422 || !strings.Contains(text, "field0 must begin with a") {
-			t.Errorf("a violated rule: %d %s", code, text)
+			t.Errorf("an apply that violates a rule: %d %s", code, text)
 		}
 		plane.expectCode(t, 200, `"Class"`, "GET", objects, "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
 		plane.expectCode(t, 200, "field9", "GET", "/openapi/v3/apis/example.com/v1")

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestControlPlaneServers checks that all servers over one etcd serve a control plane, and that none of them
-// serves it, or leaves keys, after its deletion.
+// TestControlPlaneServers checks that all servers that share an etcd cluster serve a control plane. After the
+// control plane is deleted, no server serves it and no keys remain.
 func TestControlPlaneServers(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{})
@@ -44,7 +44,8 @@ func TestControlPlaneServers(t *testing.T) {
 	}
 }
 
-// TestForkServers checks forks over etcd, whose objects are copied by one of the servers.
+// TestForkServers checks forks with two servers that share an etcd cluster. One of the servers copies the
+// objects.
 func TestForkServers(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{})
@@ -82,8 +83,8 @@ func TestForkServers(t *testing.T) {
 	})
 }
 
-// TestControlPlaneRestart stops the server during creations and deletions. It checks that afterwards each
-// control plane exists with its objects, or has no keys.
+// TestControlPlaneRestart stops the server while control planes are created and deleted. It checks that
+// afterwards each control plane either exists with its objects or has no keys.
 func TestControlPlaneRestart(t *testing.T) {
 	t.Parallel()
 	config := Config{}
@@ -117,7 +118,7 @@ func TestControlPlaneRestart(t *testing.T) {
 	}
 	testserver.Eventually(t, time.Minute, func() error {
 		if n := again.keysOf(t, "/identity"); n != 5 {
-			return fmt.Errorf("%d control planes in the store", n)
+			return fmt.Errorf("%d control planes are in the store, want 5", n)
 		}
 		return nil
 	})

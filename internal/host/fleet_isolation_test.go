@@ -49,7 +49,8 @@ func (r *running) certificateClient(t *testing.T, user string, groups ...string)
 	return client(t, func(c *tls.Config) { c.Certificates = []tls.Certificate{{Certificate: chain, PrivateKey: key}} })
 }
 
-// TestControlPlaneCredentials tries the credentials of each control plane in all others.
+// TestControlPlaneCredentials uses the credentials of each control plane in all control planes. It checks that
+// they are valid only where they are expected to be.
 func TestControlPlaneCredentials(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -94,7 +95,7 @@ func TestControlPlaneCredentials(t *testing.T) {
 			}
 		}
 	}
-	// An administrator cannot become a user of another control plane.
+	// An administrator cannot act as a user of another control plane.
 	a := planes["a"]
 	a.must(t, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 		`{"metadata":{"name":"all"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"Group","name":"system:authenticated"}]}`)
@@ -110,8 +111,8 @@ func TestControlPlaneCredentials(t *testing.T) {
 	}
 }
 
-// TestVisitorByFrontProxy checks that users of a front proxy of the root control plane can enter other control planes,
-// whether these are open or not.
+// TestVisitorByFrontProxy checks that users whom a front proxy of the root control plane has authenticated can
+// enter other control planes, whether these control planes are open or closed.
 func TestVisitorByFrontProxy(t *testing.T) {
 	t.Parallel()
 	config := Config{}
@@ -175,7 +176,7 @@ func TestControlPlaneNames(t *testing.T) {
 			Message string
 			Code    int
 		}
-		_ = json.NewDecoder(response.Body).Decode(&status) // the code is 0 for another body
+		_ = json.NewDecoder(response.Body).Decode(&status) // if the body is not a Status, the code is 0
 		return fmt.Sprint(response.Status, lines, status)
 	}
 	for _, token := range []string{"", "unknown", "jane"} {
@@ -209,8 +210,8 @@ func TestControlPlaneNames(t *testing.T) {
 	})
 }
 
-// TestControlPlaneAudit checks that the audit log contains the requests to control planes with their full
-// paths, including requests of users of the root control plane.
+// TestControlPlaneAudit checks that the audit log contains the requests to control planes, with their full
+// paths. It includes requests of users of the root control plane.
 func TestControlPlaneAudit(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "audit.log")
@@ -260,7 +261,7 @@ func TestControlPlaneLimits(t *testing.T) {
 		}
 	}
 	await(objects, "objects", "spec.limits.objects=250")
-	for i := range 20 { // controllers also create objects
+	for i := range 20 { // delete several objects, because controllers also create objects
 		objects.must(t, "DELETE", fmt.Sprintf("%s/m%d", configMapPath, i), "")
 	}
 	testserver.Eventually(t, time.Minute, func() error { // the count changes after the deletion
@@ -270,7 +271,7 @@ func TestControlPlaneLimits(t *testing.T) {
 		return nil
 	})
 	if code, answer := objects.send(t, "PATCH", configMapPath+"/m-1?fieldManager=x", `{"apiVersion":"v1","kind":"ConfigMap"}`, "Content-Type", "application/apply-patch+yaml"); code != 403 && code != 201 {
-		t.Errorf("an apply: %d %s", code, answer)
+		t.Errorf("apply near the limit: code %d, want 201 or 403: %s", code, answer)
 	}
 	await(s.tenant(t, "bytes", `{"limits":{"bytes":"200Ki"}}`), "bytes", "spec.limits.bytes=204800")
 

@@ -16,7 +16,7 @@ import (
 
 const clusterRolePath = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 
-// role returns a ClusterRole of a control plane.
+// role returns the ClusterRole with the given name.
 func (r *running) role(t testing.TB, name string) *rbacv1.ClusterRole {
 	t.Helper()
 	var role rbacv1.ClusterRole
@@ -38,8 +38,8 @@ func (r *running) reenter(t testing.TB, name string) *running {
 	return r.enter(t, name)
 }
 
-// TestControlPlaneTemplate checks that control planes share the default objects, and that each one can change and
-// delete them.
+// TestControlPlaneTemplate checks that control planes share the default objects, and that changes and deletions
+// of these objects in one control plane do not affect another one.
 func TestControlPlaneTemplate(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -71,14 +71,14 @@ func TestControlPlaneTemplate(t *testing.T) {
 		}
 		return nil
 	})
-	// When it opens again, it restores the deleted role, like a cluster.
+	// When the control plane opens again, it restores the deleted role, as a cluster does after a restart.
 	if a.role(t, "view").Labels["changed"] != "true" || a.role(t, "edit").Name != "edit" {
 		t.Error("after reopening, the changes are missing, or the deleted role was not restored")
 	}
 }
 
-// TestControlPlaneTemplateVersions checks that control planes keep working after the default objects have
-// changed, and receive the new default objects.
+// TestControlPlaneTemplateVersions checks that control planes continue to work after the default objects of the
+// server have changed, and that they receive the new default objects.
 func TestControlPlaneTemplateVersions(t *testing.T) {
 	t.Parallel()
 	const registration = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.internal.apiserver.k8s.io"
@@ -95,11 +95,12 @@ func TestControlPlaneTemplateVersions(t *testing.T) {
 		plane.expectCode(t, 200, "", "GET", registration)
 	}
 	if after := a.role(t, "view"); after.UID != before.UID || after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("the role was replaced: %s at %s, before %s at %s", after.UID, after.ResourceVersion, before.UID, before.ResourceVersion)
+		t.Errorf("the role was replaced: UID %s at %s, previously %s at %s", after.UID, after.ResourceVersion, before.UID, before.ResourceVersion)
 	}
 }
 
-// TestControlPlaneTemplateEncrypted checks that the default objects can be read if all resources are encrypted.
+// TestControlPlaneTemplateEncrypted checks that the default objects of a control plane can be read if all
+// resources are encrypted.
 func TestControlPlaneTemplateEncrypted(t *testing.T) {
 	t.Parallel()
 	config := Config{Storage: StorageConfig{DataDir: t.TempDir(), Encryption: EncryptionConfig{
@@ -112,6 +113,6 @@ func TestControlPlaneTemplateEncrypted(t *testing.T) {
 	s.end(t)
 	s = start(t, config)
 	if after := s.reenter(t, "a").role(t, "view"); after.UID != before.UID {
-		t.Errorf("the role has the UID %s, before %s", after.UID, before.UID)
+		t.Errorf("the role has the UID %s, want %s", after.UID, before.UID)
 	}
 }

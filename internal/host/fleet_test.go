@@ -32,7 +32,7 @@ func (r *running) declare(t testing.TB, name, spec string) {
 	r.must(t, "POST", controlPlanePath, fmt.Sprintf(`{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":%q},"spec":%s}`, name, spec))
 }
 
-// tenant creates a control plane and returns it with a client that uses its kubeconfig.
+// tenant creates a control plane and returns the control plane with a client that uses its kubeconfig.
 func (r *running) tenant(t testing.TB, name, spec string) *running {
 	t.Helper()
 	r.declare(t, name, spec)
@@ -40,7 +40,7 @@ func (r *running) tenant(t testing.TB, name, spec string) *running {
 	return r.enter(t, name)
 }
 
-// enter returns a control plane with a client that uses its current kubeconfig.
+// enter returns the control plane with the given name, and with a client that uses its current kubeconfig.
 func (r *running) enter(t testing.TB, name string) *running {
 	t.Helper()
 	var secret corev1.Secret
@@ -76,7 +76,7 @@ func (r *running) awaitPhase(t testing.TB, name string, want controlplanes.Phase
 	})
 }
 
-// keysOf returns the number of stored keys of control planes that contain part.
+// keysOf returns the number of storage keys of control planes that contain the text part.
 func (r *running) keysOf(t testing.TB, part string) int {
 	t.Helper()
 	const all = "/registry.controlplanes/"
@@ -111,7 +111,7 @@ func TestControlPlane(t *testing.T) {
 	s.expectCode(t, 404, "", "GET", configMapPath+"/x")
 	a.expectCode(t, 404, "", "GET", controlPlanePath)
 
-	// Events of the control plane arrive, and the watch ends with the pause.
+	// A watch receives events of the control plane, and ends when the control plane is paused.
 	watch := bufio.NewReader(a.stream(t, configMapPath+"?watch=true&resourceVersion=0&fieldSelector=metadata.name%3Dx"))
 	if line, err := watch.ReadString('\n'); err != nil || !strings.Contains(line, `"ADDED"`) {
 		t.Errorf("watch: line %s, error %v; want ADDED", line, err)
@@ -127,7 +127,7 @@ func TestControlPlane(t *testing.T) {
 	a.expectCode(t, 200, `"k":"v"`, "GET", configMapPath+"/x")
 
 	uid := string(s.controlPlane(t, "a").UID)
-	if n := s.keysOf(t, uid); n < 10 || n > 60 { // without the objects of the template
+	if n := s.keysOf(t, uid); n < 10 || n > 60 { // the objects of the template are not stored
 		t.Errorf("%d keys of the control plane are stored", n)
 	}
 	s.must(t, "DELETE", controlPlanePath+"/a", "")
@@ -142,7 +142,7 @@ func TestControlPlane(t *testing.T) {
 	a.expectCode(t, 401, "", "GET", configMapPath)
 }
 
-// TestControlPlaneObjects checks the validation and the columns of the kind.
+// TestControlPlaneObjects checks the validation and the columns of ControlPlane objects.
 func TestControlPlaneObjects(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -160,7 +160,7 @@ func TestControlPlaneObjects(t *testing.T) {
 	if !strings.Contains(table, `"Ready"`) {
 		t.Error(table)
 	}
-	// The definition belongs to the server.
+	// The definition of ControlPlane objects is built in, so clients cannot read or create it.
 	s.expectCode(t, 404, "", "GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/controlplanes.mainstay.dev")
 	code, answer := s.send(t, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 		strings.ReplaceAll(fmt.Sprintf(crd, "controlplanes", "ControlPlane", "Cluster"), "example.com", "mainstay.dev"))
@@ -186,7 +186,7 @@ func TestControlPlaneObjects(t *testing.T) {
 }
 
 // TestControlPlaneFinalizer checks that a new object has the finalizer of the server in addition to the
-// finalizers of the client, and that it is added again after its removal.
+// finalizers of the client, and that the server adds its finalizer again if a client removes it.
 func TestControlPlaneFinalizer(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -203,7 +203,8 @@ func TestControlPlaneFinalizer(t *testing.T) {
 	})
 }
 
-// TestControlPlaneRotation checks that a deleted Secret is replaced, and that its token is no longer valid.
+// TestControlPlaneRotation checks that a deleted Secret is replaced, and that the token in the deleted Secret
+// is no longer valid.
 func TestControlPlaneRotation(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -216,8 +217,8 @@ func TestControlPlaneRotation(t *testing.T) {
 	a.awaitCode(t, "/api", 401)
 }
 
-// TestControlPlaneIdle checks that a control plane without requests closes and opens again, and that a
-// watch keeps it open.
+// TestControlPlaneIdle checks that a control plane without requests closes, that the next request opens it
+// again, and that a watch keeps it open.
 func TestControlPlaneIdle(t *testing.T) {
 	t.Parallel()
 	config := Config{}
@@ -230,20 +231,20 @@ func TestControlPlaneIdle(t *testing.T) {
 		t.Helper()
 		testserver.Eventually(t, time.Minute, func() error {
 			if isOpen() {
-				return fmt.Errorf("it is open")
+				return fmt.Errorf("the control plane is open")
 			}
 			return nil
 		})
 	}
 	awaitClosed()
-	// Invalid credentials do not open it.
+	// Requests with invalid credentials do not open the control plane.
 	for _, token := range []string{"x", "e30.e30.e30"} {
 		if got := withToken(t, s, token, "/clusters/a/api"); got != "401" {
 			t.Errorf("token %s: code %s, want 401", token, got)
 		}
 	}
 	if isOpen() {
-		t.Error("invalid credentials open it")
+		t.Error("invalid credentials opened the control plane")
 	}
 	a.expectCode(t, 200, "", "GET", configMapPath+"/x")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -257,11 +258,11 @@ func TestControlPlaneIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Body.Close()
-	for range 5 { // the first call notes that the controllers are not busy
+	for range 5 { // the first call records that the controllers are not busy
 		s.host.fleet.CloseIdle(0)
 	}
 	if !isOpen() {
-		t.Error("it closes despite a watch")
+		t.Error("the control plane was closed despite a watch")
 	}
 	a.must(t, "POST", configMapPath, `{"metadata":{"name":"y"}}`)
 	lines := bufio.NewReader(watch.Body)
@@ -276,8 +277,8 @@ func TestControlPlaneIdle(t *testing.T) {
 	awaitClosed()
 }
 
-// TestControlPlaneMetrics checks the metrics of control planes if at most two of them have their own
-// series.
+// TestControlPlaneMetrics checks the metrics of control planes with a limit of two control planes that have
+// their own series.
 func TestControlPlaneMetrics(t *testing.T) {
 	t.Parallel()
 	config := Config{}
@@ -295,7 +296,7 @@ func TestControlPlaneMetrics(t *testing.T) {
 	for range requests {
 		limited.must(t, "GET", configMapPath, "")
 	}
-	testserver.Eventually(t, time.Minute, func() error { // the objects are counted
+	testserver.Eventually(t, time.Minute, func() error { // wait until the objects are counted
 		requests++
 		if code, _ := limited.do(t, "POST", configMapPath, fmt.Sprintf(`{"metadata":{"name":"x%d"}}`, requests)); code != http.StatusForbidden {
 			return fmt.Errorf("code %d", code)
@@ -351,7 +352,7 @@ func TestControlPlaneWakes(t *testing.T) {
 				if closed {
 					wake = due.Time
 				} else if exists(name) {
-					return fmt.Errorf("it is open, or has the wrong wake time %v", due)
+					return fmt.Errorf("the control plane is open, or has the wrong wake time %v", due)
 				}
 				return nil
 			})
@@ -377,13 +378,13 @@ func TestControlPlaneWakes(t *testing.T) {
 	s.end(t)
 	s = start(t, config)
 	if s.host.fleet.IsOpen("a") && time.Now().Before(wake) {
-		t.Error("it opens at the start")
+		t.Error("the control plane was opened when the server started")
 	}
 	awaitDeleted(name)
 }
 
-// TestControlPlaneTerminating checks that requests to a deleted control plane whose object still exists do not
-// create keys.
+// TestControlPlaneTerminating checks that requests to a control plane do not create keys while its ControlPlane
+// object is being deleted.
 func TestControlPlaneTerminating(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})

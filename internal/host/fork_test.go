@@ -61,7 +61,7 @@ func (r *running) expectValues(t testing.TB, want map[string]string) {
 	}
 }
 
-// pins returns the owners of the pins of the store.
+// pins returns the owners of the pins in the store.
 func (r *running) pins(t testing.TB) []string {
 	t.Helper()
 	pins, err := r.host.store.backend.(kv.Pinner).Pins(t.Context())
@@ -75,7 +75,7 @@ func (r *running) pins(t testing.TB) []string {
 	return sets.List(owners)
 }
 
-// compact deletes the history of the store.
+// compact compacts the store at the newest revision.
 func (r *running) compact(t testing.TB) {
 	t.Helper()
 	newest, err := r.host.store.backend.CurrentRevision(t.Context())
@@ -87,21 +87,21 @@ func (r *running) compact(t testing.TB) {
 	}
 }
 
-// closeAll closes the open control planes.
+// closeAll closes idle control planes, and waits until the given control planes are closed.
 func (r *running) closeAll(t testing.TB, names ...string) {
 	t.Helper()
 	testserver.Eventually(t, time.Minute, func() error {
 		r.host.fleet.CloseIdle(0)
 		for _, name := range names {
 			if r.host.fleet.IsOpen(name) {
-				return errors.New("its controllers are busy")
+				return errors.New("the control plane " + name + " is still open")
 			}
 		}
 		return nil
 	})
 }
 
-// TestFork forks the root control plane and changes both.
+// TestFork forks the root control plane, and checks that later changes in one of them do not affect the other.
 func TestFork(t *testing.T) {
 	t.Parallel()
 	config := Config{Storage: StorageConfig{DataDir: t.TempDir()}}
@@ -138,7 +138,7 @@ func TestFork(t *testing.T) {
 	f.expectValues(t, inFork)
 	s.expectValues(t, inRoot)
 
-	// The values are the same without the history of the source, after closing and after a restart.
+	// The values remain the same after a compaction, after the fork was closed, and after a restart.
 	s.compact(t)
 	s.closeAll(t, "fork")
 	f.expectValues(t, inFork)
@@ -158,7 +158,8 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// TestForkOfForks creates a chain of forks, and deletes the intermediate forks.
+// TestForkOfForks creates a chain of forks and deletes the intermediate forks. It checks that the last fork
+// still contains all objects.
 func TestForkOfForks(t *testing.T) {
 	t.Parallel()
 	const depth = 10
@@ -190,7 +191,7 @@ func TestForkOfForks(t *testing.T) {
 	}
 }
 
-// TestForkOfLongChain checks that a fork at the end of a long chain copies the objects, and is the beginning of a new chain.
+// TestForkOfLongChain checks that a fork at the end of a long chain copies the objects, and begins a new chain.
 func TestForkOfLongChain(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Storage: StorageConfig{DataDir: t.TempDir()}})
@@ -220,7 +221,7 @@ func TestForkOfLongChain(t *testing.T) {
 	}
 }
 
-// TestForkAtTime forks an earlier state.
+// TestForkAtTime forks an earlier state and the current state of a control plane.
 func TestForkAtTime(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Storage: StorageConfig{Embedded: EmbeddedConfig{HistoryRetention: time.Minute}}})
@@ -243,7 +244,8 @@ func TestForkAtTime(t *testing.T) {
 	s.tenant(t, "c", `{"from":{"controlPlane":"a"}}`).expectValues(t, map[string]string{"x": "after"})
 }
 
-// TestForkErrors checks invalid sources and sources that do not exist.
+// TestForkErrors checks that invalid sources are rejected, that missing sources are reported in the status, and
+// that a fork is created when its source appears.
 func TestForkErrors(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -287,7 +289,7 @@ func TestForkErrors(t *testing.T) {
 	}
 }
 
-// TestForkEncrypted forks control planes whose objects are all encrypted.
+// TestForkEncrypted forks control planes if all resources are encrypted.
 func TestForkEncrypted(t *testing.T) {
 	t.Parallel()
 	config := Config{Storage: StorageConfig{DataDir: t.TempDir(), Encryption: EncryptionConfig{
@@ -319,16 +321,17 @@ func TestForkCredentials(t *testing.T) {
 		for of, token := range tokens {
 			want := 401
 			if server == of {
-				want = 403 // it is valid, without permissions
+				want = 403 // the token is valid, but its user has no permissions
 			}
 			if code, text := server.sendBy(t, anyone, "GET", configMapPath, "", "Authorization", "Bearer "+token); code != want {
-				t.Errorf("the token of %s at %s: %d %s", of.URL, server.URL, code, text)
+				t.Errorf("the token of %s at %s: %d %s, want code %d", of.URL, server.URL, code, text, want)
 			}
 		}
 	}
 }
 
-// TestForkCalls checks that a fork calls no webhook, aggregated server or kubelet unless its spec permits it.
+// TestForkCalls checks that a fork does not call webhooks, aggregated servers or kubelets, unless its spec
+// permits such calls.
 func TestForkCalls(t *testing.T) {
 	t.Parallel()
 	everything := httptest.NewTLSServer(http.NotFoundHandler())
@@ -382,7 +385,7 @@ func TestForkCalls(t *testing.T) {
 	}
 }
 
-// TestForkPermission checks that only users who may read the source can create a fork.
+// TestForkPermission checks that only users who have access to the source can create a fork.
 func TestForkPermission(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -429,7 +432,7 @@ func TestForkOfHistory(t *testing.T) {
 	s := start(t, config)
 	s.createConfigMap(t, "x", "before")
 	s.createConfigMap(t, "deleted", "before")
-	moment := time.Now().Truncate(time.Second).Add(time.Second) // the history has times in seconds
+	moment := time.Now().Truncate(time.Second).Add(time.Second) // the history records times in whole seconds
 	testserver.Eventually(t, time.Minute, func() error {
 		if now := time.Now(); now.Before(moment.Add(time.Second)) {
 			return fmt.Errorf("it is %s", now)
@@ -446,7 +449,7 @@ func TestForkOfHistory(t *testing.T) {
 	testserver.Eventually(t, time.Minute, func() error { // the store cannot compact changes before the history has stored them
 		s.compact(t)
 		if compacted, err := store.CompactedRevision(t.Context()); err != nil || compacted < changed {
-			return fmt.Errorf("the store is compacted to %d, not %d, %v", compacted, changed, err)
+			return fmt.Errorf("the store is compacted to revision %d, want at least %d, error %v", compacted, changed, err)
 		}
 		return nil
 	})
@@ -464,7 +467,7 @@ func TestForkOfHistory(t *testing.T) {
 	s.expectValues(t, map[string]string{"x": "after"})
 }
 
-// TestForkChanges checks the list of the changes of a fork.
+// TestForkChanges checks the list of a fork's changes.
 func TestForkChanges(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -505,7 +508,7 @@ func TestForkChanges(t *testing.T) {
 	s.expectCode(t, 404, "", "GET", "/mainstay/v1/fork/changes")
 }
 
-// TestForkAfterRestore checks the status of a fork whose source is lost.
+// TestForkAfterRestore checks that the status of a fork reports that the state of its source is lost.
 func TestForkAfterRestore(t *testing.T) {
 	t.Parallel()
 	config := Config{Storage: StorageConfig{DataDir: t.TempDir()}}

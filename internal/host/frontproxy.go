@@ -16,8 +16,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// frontProxy authenticates front proxies: clients with a certificate of a trusted CA, whose request
-// headers contain the user. It also provides the client certificate for aggregated servers.
+// frontProxy authenticates users whose requests pass through a front proxy. A front proxy is a client with a
+// certificate of a trusted CA, and sends the user in request headers. frontProxy also provides the client
+// certificate for aggregated servers.
 type frontProxy struct {
 	current atomic.Pointer[trustedProxies]
 	// certificate returns the client certificate for aggregated servers; nil if there is none.
@@ -110,16 +111,17 @@ func (p *frontProxy) useOwnCA(dir string, headers authn.RequestHeaders) error {
 	return p.renew()
 }
 
-// RequestHeaderConfig configures the authentication of users by front proxies. Its zero value trusts
-// the front proxy certificate in the data directory, with the headers that kube-apiserver sends.
+// RequestHeaderConfig configures the authentication of users by front proxies. Its zero value trusts the
+// server's own front proxy CA and the headers that kube-apiserver sends.
 type RequestHeaderConfig struct {
-	// ClientCAFile contains the CA certificates of front proxies; "" selects the server's own CA.
+	// ClientCAFile contains the CA certificates of front proxies; "" selects the server's own front proxy
+	// CA, and the fields below have no effect.
 	ClientCAFile string
-	// AllowedNames are the common names of front proxies; empty allows all certificates of
+	// AllowedNames are the allowed common names of front proxies; empty allows all certificates of
 	// ClientCAFile.
 	AllowedNames []string
-	// The names of the headers default to X-Remote-User, X-Remote-Uid, X-Remote-Group and
-	// X-Remote-Extra- if ClientCAFile is empty.
+	// UsernameHeaders is required if ClientCAFile is set. If ClientCAFile is empty, the headers are
+	// X-Remote-User, X-Remote-Uid, X-Remote-Group and those with the prefix X-Remote-Extra-.
 	UsernameHeaders, UIDHeaders, GroupHeaders, ExtraHeadersPrefix []string
 }
 
@@ -132,7 +134,7 @@ func (c *RequestHeaderConfig) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.ExtraHeadersPrefix, "requestheader-extra-headers-prefix", nil, "prefixes of request headers with extra attributes of the user, such as X-Remote-Extra-")
 }
 
-// headers returns the authenticator without its CA certificates, or all errors of the header names.
+// headers returns the authenticator without its CA certificates, or all errors in the header names, joined.
 func (c RequestHeaderConfig) headers() (*authn.RequestHeaders, error) {
 	if c.ClientCAFile == "" {
 		return authn.DefaultRequestHeaders(), nil
@@ -166,8 +168,8 @@ func (c RequestHeaderConfig) check() error {
 	return err
 }
 
-// isIgnored reports whether names are set without ClientCAFile. They have no effect then, as in
-// kube-apiserver.
+// isIgnored reports whether names are set without ClientCAFile. In this case, the names have no effect, as
+// in kube-apiserver.
 func (c RequestHeaderConfig) isIgnored() bool {
 	names := len(c.AllowedNames) + len(c.UsernameHeaders) + len(c.UIDHeaders) + len(c.GroupHeaders) + len(c.ExtraHeadersPrefix)
 	return c.ClientCAFile == "" && names > 0

@@ -9,8 +9,9 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 )
 
-// TestEveryRouteIsGuarded requests every route: without credentials, with an invalid token, and as a user
-// without permissions. It checks that the same routes are accessible as in kube-apiserver.
+// TestEveryRouteIsGuarded requests every route without credentials, with an invalid token, and as a user
+// without permissions. It checks that only those routes are accessible that are also accessible in
+// kube-apiserver.
 func TestEveryRouteIsGuarded(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Authentication: AuthenticationConfig{TokenFile: TokenFileConfig{File: tokens(t)}}})
@@ -57,17 +58,17 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 	}
 }
 
-// exampleOf fills in the variables of a path.
+// exampleOf returns a path with an example value in place of each variable.
 func exampleOf(path string) string {
 	return regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(path, "x")
 }
 
-// public reports whether the role system:public-info-viewer permits a route.
+// public reports whether the role system:public-info-viewer permits requests to a route.
 func public(r *controlplane.Route) bool {
 	return r.Method == "GET" && slices.Contains([]string{"/healthz", "/livez", "/readyz", "/version", "/version/"}, r.Path)
 }
 
-// inDiscovery reports whether the role system:discovery permits a route.
+// inDiscovery reports whether the role system:discovery permits requests to a route.
 func inDiscovery(r *controlplane.Route) bool {
 	if r.Method != "GET" || r.Kind != "" {
 		return false
@@ -76,7 +77,7 @@ func inDiscovery(r *controlplane.Route) bool {
 		slices.ContainsFunc([]string{"/api/", "/apis/", "/openapi/"}, func(prefix string) bool { return strings.HasPrefix(r.Path, prefix) })
 }
 
-// aboutOneself reports whether the role system:basic-user permits a route.
+// aboutOneself reports whether the role system:basic-user permits requests to a route.
 func aboutOneself(r *controlplane.Route) bool {
 	return r.Method == "POST" && (strings.HasSuffix(r.Path, "/selfsubjectaccessreviews") || strings.HasSuffix(r.Path, "/selfsubjectrulesreviews") || strings.HasSuffix(r.Path, "/selfsubjectreviews"))
 }

@@ -26,7 +26,7 @@ const (
 	pastMap    = "/api/v1/namespaces/default/configmaps/a"
 )
 
-// at returns the path of a request for the state at a revision.
+// at returns the path that requests the state of path at a revision.
 func at(revision, path string) string { return "/at/rv/" + revision + path }
 
 // revisionOf returns the resourceVersion of an object or list.
@@ -39,7 +39,8 @@ func revisionOf(t *testing.T, body string) string {
 	return object.ResourceVersion
 }
 
-// stream returns the body of a response that may not end. It cancels the request after a minute.
+// stream sends a GET request and returns the response body, which might not end. The request is canceled after
+// a minute.
 func (r *running) stream(t *testing.T, path string) io.Reader {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -56,7 +57,8 @@ func (r *running) stream(t *testing.T, path string) io.Reader {
 	return response.Body
 }
 
-// expectCode checks the status code and a part of the body of a response.
+// expectCode sends a request as the administrator. It checks the status code, and that the response body
+// contains part. It returns the body.
 func (r *running) expectCode(t *testing.T, want int, part, method, path string, header ...string) string {
 	t.Helper()
 	code, body := r.send(t, method, path, "", header...)
@@ -66,8 +68,8 @@ func (r *running) expectCode(t *testing.T, want int, part, method, path string, 
 	return body
 }
 
-// TestPast reads objects, lists, tables and documents of earlier revisions and times, including objects of
-// deleted definitions, before and after a restart.
+// TestPast reads objects, lists, tables and documents at earlier revisions and times, before and after a
+// restart. They include objects whose definitions were deleted.
 func TestPast(t *testing.T) {
 	t.Parallel()
 	config := withoutControllers(Config{})
@@ -109,7 +111,8 @@ func TestPast(t *testing.T) {
 	check()
 }
 
-// TestPastRequests checks requests that are rejected, and the headers of responses.
+// TestPastRequests checks that requests that do not apply to the past are rejected, and checks the response
+// headers.
 func TestPastRequests(t *testing.T) {
 	t.Parallel()
 	s := start(t, withoutControllers(Config{}))
@@ -150,7 +153,8 @@ func TestPastRequests(t *testing.T) {
 	}
 }
 
-// TestPastDisabled checks that a server without a history does not serve the present instead.
+// TestPastDisabled checks that a server without a history rejects requests for the past, instead of serving the
+// present.
 func TestPastDisabled(t *testing.T) {
 	t.Parallel()
 	config := withoutControllers(Config{})
@@ -162,8 +166,8 @@ func TestPastDisabled(t *testing.T) {
 	s.must(t, "GET", historyMap, "")
 }
 
-// TestPastAuthorization checks that the permissions of the present apply, and that the verb history is
-// required in addition.
+// TestPastAuthorization checks that the current permissions apply to requests for the past, and that such
+// requests additionally require the verb history.
 func TestPastAuthorization(t *testing.T) {
 	t.Parallel()
 	config := withoutControllers(Config{})
@@ -196,7 +200,7 @@ func TestPastAuthorization(t *testing.T) {
 	expect("403") // although the role existed at the revision
 }
 
-// TestPastWatch checks that a watch replays the events up to the moment, and then stays open.
+// TestPastWatch checks that a watch at an earlier revision replays the events up to this revision.
 func TestPastWatch(t *testing.T) {
 	t.Parallel()
 	s := start(t, withoutControllers(Config{}))
@@ -220,7 +224,7 @@ func TestPastWatch(t *testing.T) {
 	}
 }
 
-// TestPastEncrypted checks that values that are encrypted in the store can be read.
+// TestPastEncrypted checks that earlier states can be read with and without encryption at rest.
 func TestPastEncrypted(t *testing.T) {
 	t.Parallel()
 	plainAndEncrypted(t, func(t *testing.T, config Config) {
@@ -232,7 +236,7 @@ func TestPastEncrypted(t *testing.T) {
 	})
 }
 
-// TestPastOverEtcd checks a local history of a store in etcd.
+// TestPastOverEtcd checks that the local history also works with etcd.
 func TestPastOverEtcd(t *testing.T) {
 	t.Parallel()
 	config := withoutControllers(etcdConfig(etcdtest.Start(t, etcdtest.Options{})))

@@ -19,11 +19,11 @@ type historyPolicy struct {
 	Rules           []historyRule `json:"rules"`
 }
 
-// historyRule is the rule of some resources.
+// historyRule is a rule that applies to a list of resources.
 type historyRule struct {
 	// Resources are names such as nodes or deployments.apps.
 	Resources []string `json:"resources"`
-	// MaxAge is required.
+	// MaxAge is the time after which earlier states are deleted. It is required, and at least 1s.
 	MaxAge metav1.Duration `json:"maxAge"`
 	// MaxVersions is the maximum number of versions of an object; 0 means no limit.
 	MaxVersions int `json:"maxVersions"`

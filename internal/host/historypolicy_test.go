@@ -14,7 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/archive"
 )
 
-// TestHistoryPolicyFile checks the precedence of the defaults, the file and the flag.
+// TestHistoryPolicyFile checks that rules in --history-resources override rules in the policy file, which
+// override the defaults.
 func TestHistoryPolicyFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "policy.yaml")

@@ -41,7 +41,7 @@ type Host struct {
 	logger    *slog.Logger
 	metrics   *metrics
 	recorder  *recent.Recorder     // records metrics
-	encodings *codec.EncodingCache // memory limit of the cached encodings
+	encodings *codec.EncodingCache // limits the memory of cached encodings
 	memory    *memory.Budget       // limits the memory of large requests
 	reloader  *fileReloader
 	planes    planes
@@ -71,8 +71,8 @@ type Host struct {
 	anyCA atomic.Pointer[tls.Config]
 }
 
-// New returns a host, or all errors of the config. It reads configuration files, and accesses neither
-// the data directory nor the network.
+// New returns a host, or all errors of the config. It reads configuration files, but accesses neither the
+// data directory nor the network.
 func New(config Config) (*Host, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -101,7 +101,7 @@ func New(config Config) (*Host, error) {
 	return h, nil
 }
 
-// ErrRunTwice is returned by a second Run.
+// ErrRunTwice is returned by Host.Run if it was called before.
 var ErrRunTwice = errors.New("a server can be run only once")
 
 // Run serves until ctx ends, waits for requests in progress, and returns nil. It returns an error if
@@ -136,7 +136,7 @@ func (h *Host) open(ctx context.Context) (err error) {
 	if err := h.openDataDir(); err != nil {
 		return err
 	}
-	// On the first start, both wait for the disk.
+	// The identity and the store are opened concurrently, because both wait for the disk on the first start.
 	var opening errgroup.Group
 	opening.Go(func() (err error) {
 		if h.identity, err = openIdentity(ctx, config, h.dir.pki(), h.egress, h.reloader, h.metrics); err != nil {
@@ -205,7 +205,7 @@ func (h *Host) defines(resource schema.GroupResource) bool {
 	return h.planes.defines(resource) || h.fleet != nil && h.fleet.Defines(resource)
 }
 
-// warnOfFlags logs values of flags that have another effect than in kube-apiserver.
+// warnOfFlags logs a warning for each flag whose value has a different effect than in kube-apiserver.
 func (h *Host) warnOfFlags() {
 	if h.config.Storage.Backend == BackendEtcd3 && len(h.config.Storage.Etcd.Servers) == 0 {
 		h.logger.Warn("--storage-backend=etcd3 is set without --etcd-servers: objects are stored in the embedded store")
@@ -214,7 +214,7 @@ func (h *Host) warnOfFlags() {
 		h.logger.Warn("the other --requestheader-... flags have no effect without --requestheader-client-ca-file")
 	}
 	if h.config.ControlPlane.Services.EndpointReconciler == controlplane.EndpointsByMasterCount {
-		h.logger.Warn("--endpoint-reconciler-type=master-count has the effect of lease: the endpoints are those of the servers that run")
+		h.logger.Warn("--endpoint-reconciler-type=master-count has the same effect as lease: the endpoints are those of the running servers")
 	}
 }
 
@@ -278,14 +278,14 @@ func (h *Host) controlPlaneEnv(authorization controlplane.Authorization) *contro
 	return env
 }
 
-// validationLimiter returns the limiter of validations that use milliseconds of CPU, for example of
-// CustomResourceDefinitions. One processor remains for other requests.
+// validationLimiter returns the limiter for validations that use milliseconds of CPU, for example of
+// CustomResourceDefinitions. It leaves one processor for other requests, unless there is only one.
 func validationLimiter() registry.Limiter {
 	return semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1)))
 }
 
 // ControlPlane returns a control plane of this host below a prefix of its store; see controlplane.New. It
-// may be called from the start of Config.OnServing until Run returns. It returns an error if the host is
+// may be called in Config.OnServing and afterwards, until Run returns. It returns an error if the host is
 // not running or the prefix overlaps with the prefix of another control plane, and the errors of
 // controlplane.New. After the host has stopped, it returns controlplane.ErrClosed. The host closes the
 // control plane when it stops. After the control plane is closed, the prefix can be used again.

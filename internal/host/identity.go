@@ -44,13 +44,14 @@ type tokenEnv struct {
 	metrics  *oidc.Metrics
 	reloads  *telemetry.Reloads
 	logger   *slog.Logger
-	// serviceAccountIssuers cannot be issuers of other tokens.
+	// serviceAccountIssuers are the issuers of service account tokens. Authenticators of other tokens must not
+	// accept them.
 	serviceAccountIssuers []string
 	disableAnonymousAuth  bool
-	// anonymous is the selection of anonymous requests that an authenticator has read from its
-	// configuration; nil if there is none.
+	// anonymous specifies which requests may be anonymous. An authenticator sets it if its configuration
+	// contains such settings; otherwise it is nil.
 	anonymous *authn.AnonymousConfig
-	// providers are the providers of OpenID Connect, which their authenticator sets; nil without it.
+	// providers are the OpenID Connect providers. JWTConfig.open sets them; nil if none are configured.
 	providers *jwtProviders
 }
 
@@ -86,7 +87,7 @@ func openIdentity(ctx context.Context, config *Config, dir string, egress *selec
 			return err
 		},
 		i.renewServing,
-		// The flags of the following may name files that the steps above create.
+		// The flags that the following steps read may name files that the steps above create.
 		func() (err error) {
 			i.frontProxy, err = openFrontProxy(config.Authentication.RequestHeader, config.Aggregation, dir, reloader)
 			return err
@@ -138,7 +139,8 @@ func (i *identity) controlPlane() controlplane.Identity {
 	}
 }
 
-// renewServing renews the serving certificate of the server's own CA if it is about to expire.
+// renewServing issues the serving certificate with the server's own CA, or renews it if it is about to
+// expire. It does nothing if certificate files are configured.
 func (i *identity) renewServing() error {
 	if i.serving.file != nil {
 		return nil

@@ -20,7 +20,7 @@ const (
 	identityLeases = systemLeases + "?labelSelector=apiserver.kubernetes.io/identity%3Dkube-apiserver"
 )
 
-// identities returns the identity leases of all servers, by their hosts.
+// identities returns the identity leases of all servers, by host name.
 func (r *running) identities(t testing.TB) map[string]coordinationv1.Lease {
 	t.Helper()
 	var list coordinationv1.LeaseList
@@ -32,7 +32,8 @@ func (r *running) identities(t testing.TB) map[string]coordinationv1.Lease {
 	return found
 }
 
-// awaitIdentities waits until exactly these hosts have identity leases.
+// awaitIdentities waits until exactly the given hosts have identity leases, and returns the leases by host
+// name.
 func (r *running) awaitIdentities(t testing.TB, hosts ...string) map[string]coordinationv1.Lease {
 	t.Helper()
 	var found map[string]coordinationv1.Lease
@@ -51,7 +52,7 @@ func (r *running) awaitIdentities(t testing.TB, hosts ...string) map[string]coor
 	return found
 }
 
-// TestIdentityLeases checks that each running server has and renews a lease, and that expired
+// TestIdentityLeases checks that each running server has an identity lease and renews it, and that expired
 // leases are deleted.
 func TestIdentityLeases(t *testing.T) {
 	t.Parallel()
@@ -64,7 +65,7 @@ func TestIdentityLeases(t *testing.T) {
 	one := start(t, at("one"))
 	first := one.awaitIdentities(t, "one")["one"]
 	if first.Name != identityOfOne {
-		t.Errorf("its name is %s", first.Name)
+		t.Errorf("the name of the lease is %s, want %s", first.Name, identityOfOne)
 	}
 	if spec := first.Spec; !strings.HasPrefix(*spec.HolderIdentity, first.Name+"_") || *spec.LeaseDurationSeconds != 3600 || time.Until(spec.RenewTime.Time) > 0 {
 		t.Errorf("the lease is %+v", spec)
@@ -83,11 +84,11 @@ func TestIdentityLeases(t *testing.T) {
 	two := start(t, at("two"))
 	two.awaitIdentities(t, "one", "two")
 	if code, _ := fetch(t, two.admin, two.URL+systemLeases+"/other"); code != 200 {
-		t.Errorf("a lease that is no identity: %d", code)
+		t.Errorf("get a lease that is not an identity lease: %d", code)
 	}
 	testserver.Eventually(t, time.Minute, func() error {
 		if renewed := two.identities(t)["one"]; !renewed.Spec.RenewTime.After(first.Spec.RenewTime.Time) || renewed.UID != first.UID {
-			return fmt.Errorf("it was not renewed: %+v", renewed.Spec)
+			return fmt.Errorf("the lease was not renewed: %+v", renewed.Spec)
 		}
 		return nil
 	})
@@ -95,12 +96,12 @@ func TestIdentityLeases(t *testing.T) {
 	two.awaitIdentities(t, "two")
 	again := start(t, at("one"))
 	if lease := again.awaitIdentities(t, "one", "two")["one"]; lease.Name != first.Name || *lease.Spec.HolderIdentity == *first.Spec.HolderIdentity {
-		t.Errorf("started again it is %s, held by %s", lease.Name, *lease.Spec.HolderIdentity)
+		t.Errorf("after a restart, the lease is %s, held by %s", lease.Name, *lease.Spec.HolderIdentity)
 	}
 }
 
-// TestIdentityAlone checks that a server with a store of its own also has a lease, unless the feature is
-// disabled.
+// TestIdentityAlone checks that a server that does not share its store also has an identity lease, unless the
+// feature is disabled.
 func TestIdentityAlone(t *testing.T) {
 	t.Parallel()
 	start(t, Config{Listen: ListenConfig{Hostname: "one"}}).awaitIdentities(t, "one")
@@ -108,9 +109,9 @@ func TestIdentityAlone(t *testing.T) {
 	off.ControlPlane.Features.Gates = feature.Set{feature.APIServerIdentity: false, "UnknownVersionInteroperabilityProxy": false}
 	s := start(t, off)
 	if found := s.identities(t); len(found) != 0 {
-		t.Errorf("with the feature off there are %d", len(found))
+		t.Errorf("with the feature disabled, there are %d identity leases", len(found))
 	}
 	if _, body := fetch(t, s.admin, s.URL+"/readyz?verbose"); strings.Contains(body, "identity-lease") {
-		t.Errorf("with the feature off: %s", body)
+		t.Errorf("readyz with the feature disabled: %s", body)
 	}
 }

@@ -18,8 +18,8 @@ import (
 
 // JWTConfig configures the authenticators of JSON Web Tokens of OpenID Connect providers.
 type JWTConfig struct {
-	// ConfigFile is an AuthenticationConfiguration, which may also select the anonymous requests; "" if
-	// there is none. The server applies changes of the providers when the file changes.
+	// ConfigFile is an AuthenticationConfiguration, which can also specify which requests may be anonymous;
+	// "" if there is none. When the file changes, the server uses the new providers.
 	ConfigFile string
 	// OIDC is a single provider. It cannot be combined with ConfigFile.
 	OIDC OIDCConfig
@@ -33,13 +33,13 @@ type OIDCConfig struct {
 	CAFile string
 	// UsernameClaim is the claim with the user name; "" selects sub.
 	UsernameClaim string
-	// UsernamePrefix is the prefix of user names; "-" disables it, and "" selects the issuer and "#",
-	// except for the claim email.
+	// UsernamePrefix is the prefix of user names. "-" selects no prefix. "" selects the issuer followed by
+	// "#", or no prefix if the claim is email.
 	UsernamePrefix            string
 	GroupsClaim, GroupsPrefix string
 	// SigningAlgs are the accepted algorithms; empty selects RS256.
 	SigningAlgs []string
-	// RequiredClaims are required values by the name of the claim.
+	// RequiredClaims maps the names of required claims to their required values.
 	RequiredClaims map[string]string
 }
 
@@ -140,13 +140,13 @@ type jwtProviders struct {
 	changed chan struct{} // receives a value after current has changed
 }
 
-// user returns the user of a provider's token, or nil.
+// user returns the user of a token, or nil if no current provider issued the token.
 func (p *jwtProviders) user(ctx context.Context, token string) (*request.User, error) {
 	return p.current.Load().User(ctx, token)
 }
 
-// follow reads an AuthenticationConfiguration, now and whenever the file changes. Its settings for
-// anonymous requests take effect at startup only.
+// follow reads an AuthenticationConfiguration, now and whenever the file changes. A changed file with other
+// settings for anonymous requests is rejected, because these settings take effect only at startup.
 func (p *jwtProviders) follow(file string) error {
 	opened, env := false, p.env
 	return env.reloader.add("--authentication-config", func(contents [][]byte) (err error) {

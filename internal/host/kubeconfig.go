@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// kubeconfigFile is the administrator's kubeconfig in the data directory.
+// kubeconfigFile is the file name of the administrator's kubeconfig in the data directory.
 const kubeconfigFile = "admin.kubeconfig"
 
 // adminUser is the user of the administrator's certificate.
@@ -20,7 +20,7 @@ const adminUser = "kubernetes-admin"
 // issuedLifetime is the lifetime of the certificates of ClientCertificate.
 const issuedLifetime = 365 * 24 * time.Hour
 
-// User is a user of a client certificate that the server's own CA issues.
+// User is a user for whom the server's own CA issues a client certificate.
 type User struct {
 	Name   string
 	Groups []string
@@ -40,9 +40,10 @@ func (h *Host) ClientCertificate(user User) (cert, key []byte, err error) {
 // The result must not be modified.
 func (h *Host) ServingCA() []byte { return h.identity.servingCA() }
 
-// Kubeconfig returns a kubeconfig with new certificates: for the administrator, with the current
-// context, and for users, whose contexts have their names. The server must be serving. It returns
-// an error if a certificate cannot be signed. The caller owns the result.
+// Kubeconfig returns a kubeconfig with new client certificates for the administrator and for users. The
+// current context is the administrator's. The context of each other user has the user's name. The server
+// must be serving. Kubeconfig returns an error if a certificate cannot be signed. The caller owns the
+// result.
 func (h *Host) Kubeconfig(users ...User) ([]byte, error) {
 	entry, err := h.entry(Administrator())
 	if err != nil {
@@ -63,7 +64,7 @@ func (h *Host) entry(user User) (kubeconfig.Entry, error) {
 	return kubeconfig.Entry{Server: h.listener.url(), CA: h.ServingCA(), User: user.Name, Certificate: cert, Key: key}, err
 }
 
-// writeKubeconfig writes the administrator's kubeconfig, if its content differs, and returns the path.
+// writeKubeconfig writes the administrator's kubeconfig, if its content has changed, and returns its path.
 func (h *Host) writeKubeconfig() (string, error) {
 	admin := Administrator()
 	cert, key, err := h.identity.authority.Client("admin", admin.Name, admin.Groups...)

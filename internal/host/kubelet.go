@@ -10,7 +10,8 @@ import (
 
 // KubeletConfig configures the certificates for connections to kubelets.
 type KubeletConfig struct {
-	// ClientCertFile and ClientKeyFile are the client certificate of this server; "" if there is none.
+	// ClientCertFile and ClientKeyFile are this server's client certificate and its key; "" if there is
+	// none.
 	ClientCertFile, ClientKeyFile string
 	// CAFile contains the CA certificates of kubelets; "" disables their verification.
 	CAFile string

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFirstStartWithOwnAuthority checks that flags may name the CA file that the first start
-// creates.
+// TestFirstStartWithOwnAuthority checks that flags can name the CA file even if the same start creates this
+// file.
 func TestFirstStartWithOwnAuthority(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -36,8 +36,8 @@ const (
 	pingIdle     = 30 * time.Second
 	pingTimeout  = 15 * time.Second
 	writeTimeout = 30 * time.Second
-	// uploadBuffer is the flow-control window of a request body, in bytes: the maximum size that a
-	// client sends before the handler reads it. Nearly all bodies fit, which saves a round trip.
+	// uploadBuffer is the flow-control window of a request body, in bytes. It is the maximum that a client
+	// sends before the handler reads the body. Nearly all bodies fit, which saves a round trip.
 	uploadBuffer = 256 << 10
 	// frameBuffer is the maximum size of a client's frame, in bytes. A connection retains a buffer of
 	// the largest received size.
@@ -50,9 +50,9 @@ type listener struct {
 	config *ListenConfig
 }
 
-// openListener returns the listener of the config, or binds the address. It is called before files are
-// opened, so that an occupied port changes nothing on disk, and the port number is known. Connections wait
-// until they are served.
+// openListener returns the configured listener, or a new listener on the configured address. It is called
+// before files are opened, so that nothing on disk changes if the port is occupied, and so that the port
+// number is known. Connections wait until they are served.
 func openListener(config *ListenConfig, logger *slog.Logger) (*listener, error) {
 	if config.Listener != nil {
 		return &listener{config.Listener, config}, nil
@@ -119,7 +119,7 @@ func (l *listener) externalAddress() string {
 	return external
 }
 
-// port returns the port number.
+// port returns the port number of the listener, or the configured port if the listener's address has none.
 func (l *listener) port() int {
 	_, text, err := net.SplitHostPort(l.hostPort())
 	if err != nil {
@@ -199,8 +199,8 @@ func (h *Host) handshakeConfig() *tls.Config {
 }
 
 // connectionLog is the ErrorLog of net/http. Failed handshakes are common (probes, scanners, untrusted
-// certificates), so they are only counted. It logs once that a client does not trust the server's
-// certificate.
+// certificates), so they are counted and logged only at verbosity 5. connectionLog warns once that a client
+// does not trust the server's certificate.
 type connectionLog struct {
 	requests     *telemetry.Requests
 	logger       *slog.Logger
@@ -228,8 +228,8 @@ func (l *connectionLog) Write(line []byte) (int, error) {
 }
 
 // distrusts reports whether a handshake failed because the client did not accept the server's
-// certificate, in the wording of Go clients. The alert of OpenSSL with TLS 1.3 is not detectable:
-// crypto/tls reports a bad record MAC.
+// certificate, in the wording of Go clients. The alert that OpenSSL sends with TLS 1.3 cannot be detected,
+// because crypto/tls reports a bad record MAC.
 func distrusts(line []byte) bool {
 	for _, alert := range []string{"bad certificate", "unknown certificate authority", "unknown certificate"} {
 		if bytes.Contains(line, []byte("remote error: tls: "+alert)) {

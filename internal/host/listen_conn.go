@@ -29,9 +29,9 @@ func (l writeTimeoutListener) Accept() (net.Conn, error) {
 	return &writeTimeoutConn{Conn: c, timeout: l.timeout, buffers: l.buffers}, nil
 }
 
-// writeTimeoutConn extends its write deadline with each write. An earlier deadline of the user applies
-// instead. Cork combines several writes, because crypto/tls writes each record of 16 KiB separately, and
-// the system calls for a long list cost as much as its encryption.
+// writeTimeoutConn extends its write deadline with each write. If the user has set an earlier deadline, that
+// deadline applies. Cork combines several writes, because crypto/tls writes each record of 16 KiB separately,
+// and the system calls for a long list cost as much as its encryption.
 type writeTimeoutConn struct {
 	net.Conn
 	timeout time.Duration
@@ -55,9 +55,10 @@ type corkBuffer struct{ b []byte }
 // maxCorkBuffer is the maximum capacity of buffers that are reused, in bytes.
 const maxCorkBuffer = 256 << 10
 
-// Cork buffers the next writes until they contain at least n bytes, and then passes them to one write.
-// Buffered writes return without an error before that, so the last write returns the error. Encryption does
-// not shorten records, so n bytes of plain text always complete the write. Cork is safe for concurrent use.
+// Cork buffers the next writes until they contain at least n bytes, and then sends them with one write to
+// the connection. Writes that are only buffered return no error; the write that completes n bytes returns
+// the error. Encryption does not shorten records, so n bytes of plain text always suffice. Cork is safe for
+// concurrent use.
 func (c *writeTimeoutConn) Cork(n int) {
 	c.output.Lock()
 	defer c.output.Unlock()

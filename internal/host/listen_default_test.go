@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDefaultBindAddress tests the default listen address: loopback, unless an address for other
-// machines is advertised.
+// TestDefaultBindAddress checks that the default listen address is a loopback address, unless the server
+// advertises an address to other machines.
 func TestDefaultBindAddress(t *testing.T) {
 	t.Parallel()
 	for advertised, want := range map[string]string{

@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/selector"
 )
 
-// pipes is a listener for connections in memory, which synctest supports.
+// pipes is a listener whose connections are in memory, so that synctest can be used.
 type pipes struct {
 	accept chan net.Conn
 	closed chan struct{}
@@ -48,7 +48,7 @@ func (p *pipes) dial() net.Conn {
 	return near
 }
 
-// serveOnPipes serves a handler on connections in memory, with the HTTP server of a host.
+// serveOnPipes serves a handler on in-memory connections, with the HTTP server of a host.
 func serveOnPipes(t *testing.T, handler http.HandlerFunc) *pipes {
 	t.Helper()
 	s, err := New(Config{Storage: StorageConfig{DataDir: t.TempDir()}})
@@ -115,7 +115,7 @@ func TestSilentConnections(t *testing.T) {
 				p := serveOnPipes(t, func(http.ResponseWriter, *http.Request) {})
 				start := time.Now()
 				c := open(t, p.dial())
-				_, _ = io.Copy(io.Discard, c) // until the server closes
+				_, _ = io.Copy(io.Discard, c) // returns when the server closes the connection
 				if lasted := time.Since(start); lasted > 12*time.Second {
 					t.Errorf("the connection lasted %v", lasted)
 				}
@@ -125,8 +125,8 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
-// TestUnreadResponse checks with HTTP/1.1 that writes of a handler fail if the client does not read, and
-// that a slow reader is served.
+// TestUnreadResponse checks, with HTTP/1.1, that the writes of a handler fail if the client does not read, but
+// not if it reads slowly.
 func TestUnreadResponse(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -172,8 +172,8 @@ func TestUnreadResponse(t *testing.T) {
 	}
 }
 
-// TestUnreadUpgrade checks that an upgraded connection has no write timeout: the output of a command waits for a client
-// that is paused, for example because a user reads the output with a pager.
+// TestUnreadUpgrade checks that an upgraded connection has no write timeout. The output of a command must wait while
+// the client is paused, for example because a user reads the output with a pager.
 func TestUnreadUpgrade(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -203,8 +203,8 @@ func TestUnreadUpgrade(t *testing.T) {
 	})
 }
 
-// TestWriteTimeoutConn checks that an earlier deadline of the user takes precedence, as long as it
-// is set.
+// TestWriteTimeoutConn checks that a deadline that the user has set applies if it is earlier than the write
+// timeout.
 func TestWriteTimeoutConn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestWriteTimeoutConn(t *testing.T) {
 		c := &writeTimeoutConn{Conn: far, timeout: 30 * time.Second}
 		defer c.Close()
 		for _, tt := range []struct {
-			deadline time.Duration // T 0 means no deadline
+			deadline time.Duration // 0 means no deadline
 			lasts    time.Duration
 		}{
 			{0, 30 * time.Second}, {5 * time.Second, 5 * time.Second}, {-time.Second, 0}, {0, 30 * time.Second}, {time.Hour, 30 * time.Second},
@@ -228,7 +228,7 @@ func TestWriteTimeoutConn(t *testing.T) {
 			}
 			_, err := c.Write([]byte("x"))
 			if lasted := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) || lasted != tt.lasts {
-				t.Errorf("with a deadline in %v: %v after %v, want one after %v", tt.deadline, err, lasted, tt.lasts)
+				t.Errorf("with a deadline in %v: error %v after %v, want a timeout after %v", tt.deadline, err, lasted, tt.lasts)
 			}
 		}
 	})
@@ -255,8 +255,8 @@ func TestHTTP2Server(t *testing.T) {
 	}
 }
 
-// TestBothLengths checks that the server closes the connection after a request with both
-// Content-Length and Transfer-Encoding.
+// TestBothLengths checks that the server closes the connection after a request that has both Content-Length and
+// Transfer-Encoding.
 func TestBothLengths(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -287,7 +287,8 @@ func TestBothLengths(t *testing.T) {
 	}
 }
 
-// TestCork checks that writes are buffered up to the requested size, and fail together.
+// TestCork checks that writes are buffered up to the requested size, and that the last of these writes returns
+// the error.
 func TestCork(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()

@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestMemoryLimit checks that while a large incomplete body occupies the memory for requests, another large
-// request is rejected and small requests succeed, and that a large request is accepted afterwards.
+// TestMemoryLimit checks that while a large incomplete request body occupies the memory for requests, another
+// large request is rejected but small requests succeed. Afterwards, a large request succeeds.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Limits: LimitsConfig{Memory: memory.MinLimit}})
@@ -55,7 +55,7 @@ func TestMemoryLimit(t *testing.T) {
 
 	endless, write := io.Pipe()
 	answered := make(chan int, 1)
-	go func() { // ends with its body
+	go func() { // returns after the end of the body
 		resp, err := post(endless)
 		if err != nil {
 			t.Error(err)
@@ -89,7 +89,7 @@ func TestMemoryLimit(t *testing.T) {
 		t.Errorf("the request that occupied the memory: %d", got)
 	}
 	if got := code(large("second")); got != http.StatusCreated {
-		t.Errorf("a large request once there is memory: %d", got)
+		t.Errorf("a large request after the memory is free again: %d", got)
 	}
 	if bytes := held(); bytes != 0 {
 		t.Errorf("%d bytes are reserved without requests", bytes)

@@ -39,7 +39,7 @@ var updateMetrics = flag.Bool("update", false, "write docs/reference/metrics.md"
 
 const metricsReferencePath = "../../docs/reference/metrics.md"
 
-// TestMetricsReference checks that docs/reference/metrics.md describes the metrics that the server
+// TestMetricsReference checks that docs/reference/metrics.md describes exactly the metrics that the server
 // registers. With -update, it writes the page.
 func TestMetricsReference(t *testing.T) {
 	page := metricsReference(t)
@@ -57,7 +57,8 @@ func TestMetricsReference(t *testing.T) {
 	}
 }
 
-// TestMetricsReferenceIsComplete checks that the page contains each metric of a new host.
+// TestMetricsReferenceIsComplete checks that docs/reference/metrics.md contains each metric that a new host
+// registers.
 func TestMetricsReferenceIsComplete(t *testing.T) {
 	h, err := New(Config{Storage: StorageConfig{InMemory: true}})
 	if err != nil {
@@ -116,7 +117,7 @@ Reading ` + "`/metrics`" + ` needs the verb ` + "`get`" + ` on this non-resource
 	return page.Bytes()
 }
 
-// registeredMetrics returns the metrics that the server can register with any configuration, by
+// registeredMetrics returns all metrics that the server can register, whatever its configuration, sorted by
 // name. A metric that two backends share appears once, with the labels of both.
 func registeredMetrics(t *testing.T) []metric {
 	var r recorder
@@ -187,7 +188,7 @@ func registeredMetrics(t *testing.T) []metric {
 	return r.sorted()
 }
 
-// recorder is a prometheus.Registerer that records the descriptions of its collectors.
+// recorder is a prometheus.Registerer that records the metrics of the registered collectors.
 type recorder struct {
 	mu      sync.Mutex
 	metrics map[string]metric
@@ -212,7 +213,7 @@ func (r *recorder) Register(c prometheus.Collector) error {
 	return nil
 }
 
-// add adds a metric, or the labels of a metric with a known name.
+// add adds a metric. If there is already a metric with the same name, add combines the labels of both.
 func (r *recorder) add(m metric) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -238,7 +239,8 @@ func (r *recorder) sorted() []metric {
 
 var descriptionText = regexp.MustCompile(`(?s)^Desc\{fqName: "(.*?)", help: "(.*?)", (?:unit: ".*?", )?constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 
-// metricOf parses the text of a description, which has no accessors.
+// metricOf converts a description into a metric. It parses the text of the description, because prometheus.Desc
+// has no accessors.
 func metricOf(d *prometheus.Desc) metric {
 	parts := descriptionText.FindStringSubmatch(d.String())
 	if parts == nil {
@@ -254,7 +256,7 @@ func metricOf(d *prometheus.Desc) metric {
 	return m
 }
 
-// kindOf returns the type of a metric of a collector.
+// kindOf returns the type of the metric with the given name, which belongs to the collector c.
 func kindOf(c prometheus.Collector, name string) string {
 	switch c := c.(type) {
 	case *prometheus.CounterVec:
@@ -273,8 +275,8 @@ func kindOf(c prometheus.Collector, name string) string {
 	return kindOfCustom(name)
 }
 
-// kindOfCustom returns the type of a metric of a collector that has no sample yet and whose Go type
-// does not determine the type of the metric.
+// kindOfCustom returns the type of a metric if neither a sample nor the Go type of its collector determines the
+// type.
 func kindOfCustom(name string) string {
 	switch name {
 	case "apiserver_flowcontrol_priority_level_seat_utilization", "apiserver_flowcontrol_priority_level_request_utilization",

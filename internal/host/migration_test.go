@@ -46,8 +46,8 @@ func succeeded() []string {
 	return []string{"Running=False StorageVersionMigrationInProgress", "Succeeded=True StorageVersionMigrationSucceeded"}
 }
 
-// TestMigrationOfVersions checks that custom resources are rewritten in the storage version, that
-// their definition's status is updated, and that objects in this version are not written.
+// TestMigrationOfVersions checks that a migration rewrites custom resources in the storage version and updates
+// the status of their definition, but does not write objects that are already in the storage version.
 func TestMigrationOfVersions(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -73,7 +73,7 @@ func TestMigrationOfVersions(t *testing.T) {
 		t.Errorf("the migration ended with %q", got)
 	}
 	if version("before") == before || version("after") != after {
-		t.Errorf("versions went from %s and %s to %s and %s", before, after, version("before"), version("after"))
+		t.Errorf("the resourceVersions changed from %s and %s to %s and %s", before, after, version("before"), version("after"))
 	}
 	var crd apiextensionsv1.CustomResourceDefinition
 	s.read(t, definitions+"/widgets.example.com", &crd)
@@ -90,8 +90,8 @@ func TestMigrationOfVersions(t *testing.T) {
 	}
 }
 
-// TestMigrationOfKeys checks that all values are encrypted after a migration, and that a restarted
-// server finishes an interrupted migration.
+// TestMigrationOfKeys checks that all values are encrypted after a migration, and that the server continues an
+// interrupted migration after a restart.
 func TestMigrationOfKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

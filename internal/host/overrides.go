@@ -21,8 +21,8 @@ type override struct {
 // errOverrideFormat is kube-apiserver's message.
 var errOverrideFormat = errors.New("--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, semicolon separated")
 
-// parseOverrides parses --etcd-servers-overrides. Each set of servers occurs once, in the order of
-// the flag. The last override of a resource applies.
+// parseOverrides parses --etcd-servers-overrides. The result contains each set of servers once, in the order
+// of the flag. If a resource has several overrides, the last one applies.
 func parseOverrides(flags []string, drivers driver.List) ([]override, error) {
 	var overrides []override
 	var errs []error
@@ -65,8 +65,8 @@ func parseOverride(flag string, drivers driver.List) (resource schema.GroupResou
 	return resource, urls, nil
 }
 
-// findShared returns the driver of URLs that a flag specifies. It returns an error if they select the store
-// of the data directory.
+// findShared returns the driver for URLs that a flag specifies. It returns an error if the URLs select the
+// store of the data directory.
 func findShared(drivers driver.List, urls []string) (driver.Driver, error) {
 	d, err := drivers.Find(urls)
 	if err == nil && d.InDataDir {

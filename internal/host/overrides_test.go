@@ -53,7 +53,7 @@ func TestParseOverrides(t *testing.T) {
 	}
 }
 
-// overridden is a server with a separate etcd for ConfigMaps.
+// overridden is a server that stores ConfigMaps in a separate etcd cluster.
 type overridden struct {
 	*running
 	t           *testing.T
@@ -79,7 +79,7 @@ func (a *overridden) must(code int, method, path, body string) string {
 	return answer
 }
 
-// keys returns the number of keys below a path in a cluster.
+// keys returns the number of storage keys below a path in an etcd cluster.
 func (a *overridden) keys(c *etcdtest.Cluster, path string) int {
 	a.t.Helper()
 	store, err := etcd.Open(etcd.Config{Endpoints: c.URLs()})
@@ -95,8 +95,8 @@ func (a *overridden) keys(c *etcdtest.Cluster, path string) int {
 	return len(found.Entries)
 }
 
-// TestEtcdServersOverrides checks that a resource is stored in another etcd, and that all parts of
-// the server support it.
+// TestEtcdServersOverrides checks that a resource can be stored in a separate etcd cluster, and that all parts
+// of the server support such a resource.
 func TestEtcdServersOverrides(t *testing.T) {
 	t.Parallel()
 	a := startOverridden(t)
@@ -116,7 +116,7 @@ func (a *overridden) testLocations(t *testing.T) {
 		t.Errorf("the main etcd contains %d ConfigMaps", n)
 	}
 	if a.keys(a.other, "configmaps") == 0 || a.keys(a.other, "secrets") != 0 || a.keys(a.other, "apiextensions.k8s.io") != 0 {
-		t.Error("the separate etcd contains no ConfigMaps, or other objects")
+		t.Error("the separate etcd cluster contains no ConfigMaps, or contains other objects")
 	}
 	if list := a.must(200, "GET", configMaps, ""); !strings.Contains(list, `"name":"a"`) {
 		t.Errorf("list: %s", list)
@@ -151,8 +151,8 @@ func (a *overridden) testQuota(t *testing.T) {
 	const quotas = "/api/v1/namespaces/limited/resourcequotas"
 	a.must(201, "POST", quotas, `{"metadata":{"name":"q"},"spec":{"hard":{"count/configmaps":"2"}}}`)
 	const here = "/api/v1/namespaces/limited/configmaps"
-	// Quota and objects are written separately. A recount between the two writes can admit one object more
-	// or less.
+	// The quota and the objects are written separately. If the controller counts the objects between the two
+	// writes, one object more or less can be admitted.
 	created := 0
 	testserver.Eventually(t, 2*time.Minute, func() error {
 		code, body := a.do(t, "POST", here, fmt.Sprintf(`{"metadata":{"name":"c-%d"}}`, created))
@@ -215,7 +215,7 @@ func (a *overridden) testOutage(t *testing.T) {
 	}
 	a.other.Members[0].Stop()
 	if code, body := a.do(t, "GET", configMaps, ""); code != 503 && code != 500 || !strings.Contains(body, `"kind":"Status"`) {
-		t.Errorf("without its etcd: %d %s", code, body)
+		t.Errorf("list ConfigMaps while their etcd cluster is stopped: %d %s", code, body)
 	}
 	a.must(201, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"meanwhile"}}`)
 	if code, body := a.do(t, "GET", "/readyz?verbose", ""); code != 500 || !strings.Contains(body, "[+]etcd-readiness ok\n[-]etcd-override-0 failed") {

@@ -20,10 +20,10 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// logDir is the folder of DebugConfig.ServeLogs, as in kube-apiserver.
+// logDir is the folder that DebugConfig.ServeLogs serves, as in kube-apiserver.
 const logDir = "/var/log"
 
-// paths returns the handlers of the process, which are not part of any API.
+// paths returns the handlers that belong to the process and not to an API, by path.
 func (h *Host) paths() map[string]http.Handler {
 	paths := map[string]http.Handler{
 		SnapshotPath:    http.HandlerFunc(h.snapshot),
@@ -122,15 +122,15 @@ func pprofIndex(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Routes lists the paths that the server handles. The server need not run. The caller owns the slice. It
-// returns the errors of controlplane.Routes.
+// Routes lists the paths that the server handles. The server need not be running. The caller owns the slice.
+// Routes returns the errors of controlplane.Routes.
 func (h *Host) Routes() ([]controlplane.Route, error) {
 	routes, err := controlplane.Routes(h.paths())
 	return routes, err
 }
 
-// ListAdmission lists the admission plugins of the control plane that is served. The server need
-// not run. The caller owns the slice.
+// ListAdmission lists the admission plugins of the control plane that is served. The server need not be
+// running. The caller owns the slice.
 func (h *Host) ListAdmission() []controlplane.AdmissionPlugin {
 	return h.config.ControlPlane.ListAdmission()
 }

@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// Resources that only a server with beta APIs serves.
+// A resource that only a server with beta APIs serves.
 const (
 	betaVersion  = "admissionregistration.k8s.io/v1beta1"
 	betaPolicies = "/apis/" + betaVersion + "/mutatingadmissionpolicies"
@@ -60,8 +60,8 @@ func copyKeys(t *testing.T, from, to string) {
 	}
 }
 
-// TestPeers checks that requests for another server's resources are forwarded with the user's
-// permissions.
+// TestPeers checks that requests for resources that only another server serves are forwarded to this server,
+// with the permissions of the user.
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	with, without := startPeers(t)
@@ -80,7 +80,7 @@ func TestPeers(t *testing.T) {
 		t.Errorf("get after POST: %d %s", code, body)
 	}
 	if got := asJane(betaPolicies)(t, without); got != "403" {
-		t.Errorf("for a user without rights: %s", got)
+		t.Errorf("request of a user without permissions: %s", got)
 	}
 	for _, path := range []string{"/apis/" + betaVersion + "/nothings", "/apis/nothing.example.com/v1/nothings"} {
 		if code, _ := without.do(t, "GET", path, ""); code != 404 {
@@ -88,10 +88,10 @@ func TestPeers(t *testing.T) {
 		}
 	}
 	if code, _ := fetch(t, without.admin, without.URL+betaPolicies, "X-Kubernetes-Peer-Proxied", "true"); code != 404 {
-		t.Errorf("a forwarded request is forwarded again: %d", code)
+		t.Errorf("a forwarded request was forwarded again: %d", code)
 	}
 	if code, _ := with.do(t, "GET", "/apis/coordination.k8s.io/v1beta1/leasecandidates", ""); code != 404 {
-		t.Errorf("a server that forwards no requests: %d", code)
+		t.Errorf("request to a server that does not forward requests: %d", code)
 	}
 	if _, metrics := fetch(t, without.admin, without.URL+"/metrics"); !strings.Contains(metrics, `apiserver_rerouted_request_total{code="201",group="admissionregistration.k8s.io",resource="mutatingadmissionpolicies",version="v1beta1"} 1`) {
 		t.Error("no metric of forwarded requests")
@@ -105,8 +105,8 @@ func TestPeers(t *testing.T) {
 	})
 }
 
-// TestPeerDiscovery checks that discovery includes other servers' resources, unless a client requests only
-// the resources of this server.
+// TestPeerDiscovery checks that discovery includes the resources of other servers, unless a client requests
+// only the resources of the responding server.
 func TestPeerDiscovery(t *testing.T) {
 	t.Parallel()
 	_, without := startPeers(t)

@@ -18,7 +18,7 @@ type planes struct {
 	mu struct {
 		sync.Mutex
 		env      *controlplane.Env                     // nil before the host has opened its store
-		byPrefix map[string]*controlplane.ControlPlane // by the prefix with a slash at the end
+		byPrefix map[string]*controlplane.ControlPlane // by the prefix with a slash at both ends
 		closed   bool
 	}
 }
@@ -39,7 +39,7 @@ func (p *planes) open(prefix string, options controlplane.Options) (*controlplan
 		return nil, controlplane.ErrClosed
 	}
 	if p.mu.env == nil {
-		return nil, errors.New("the host is not running yet: open control planes after Config.OnServing was called")
+		return nil, errors.New("the host is not running yet: open control planes after Config.OnServing has been called")
 	}
 	for other, plane := range p.mu.byPrefix {
 		if plane.Closed() {
@@ -47,7 +47,7 @@ func (p *planes) open(prefix string, options controlplane.Options) (*controlplan
 			continue
 		}
 		if strings.HasPrefix(other, folder) || strings.HasPrefix(folder, other) {
-			return nil, fmt.Errorf("open a control plane at %s: there is one at %s", prefix, strings.TrimSuffix(other, "/"))
+			return nil, fmt.Errorf("open a control plane at %s: there is already one at %s", prefix, strings.TrimSuffix(other, "/"))
 		}
 	}
 	opened, err := controlplane.New(p.mu.env, prefix, options)

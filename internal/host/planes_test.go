@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 )
 
-// TestControlPlanes checks that a prefix can be used again after its control plane was closed, and
-// that a host rejects control planes before it runs.
+// TestControlPlanes checks that a prefix can be used again after its control plane was closed, and that a host
+// that is not running rejects control planes.
 func TestControlPlanes(t *testing.T) {
 	t.Parallel()
 	const prefix = "/tenants/a"
@@ -15,7 +15,7 @@ func TestControlPlanes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := idle.ControlPlane(prefix, controlplane.Options{}); err == nil || err.Error() != "the host is not running yet: open control planes after Config.OnServing was called" {
+	if _, err := idle.ControlPlane(prefix, controlplane.Options{}); err == nil || err.Error() != "the host is not running yet: open control planes after Config.OnServing has been called" {
 		t.Errorf("before Run: %v", err)
 	}
 
@@ -29,7 +29,7 @@ func TestControlPlanes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := host.ControlPlane(prefix+"/b", controlplane.Options{}); err == nil {
-			t.Error("there are two control planes, one below the other")
+			t.Error("a control plane was opened below the prefix of another one")
 		}
 		plane.Close()
 	}

@@ -13,8 +13,8 @@ import (
 // reloadPeriod is the interval at which files are checked for changes.
 const reloadPeriod = 2 * time.Second
 
-// fileReloader reloads the files of flags when their content changes: certificates, keys, CA bundles
-// and configurations. The files are few and small, so it reads and compares them every time.
+// fileReloader reloads the files that flags name when their content changes: certificates, keys, CA bundles
+// and configurations. The files are few and small, so each check reads and compares all of them.
 // Modification times and file system events are unreliable for files that are replaced through links
 // or mounts. It is safe for concurrent use.
 type fileReloader struct {
@@ -31,7 +31,8 @@ type watchedFiles struct {
 	names    []string
 	load     func(contents [][]byte) error
 	contents [][]byte // the loaded contents
-	// lastError is the error of the current contents; it is logged once.
+	// lastError is the last logged error of these files; "" after they were read without an error. An
+	// error is logged again only if it changes.
 	lastError string
 }
 

@@ -84,11 +84,11 @@ func write(t *testing.T, file, content string) {
 	}
 }
 
-// issued contains a CA certificate and certificates that the CA has signed.
+// issued contains a CA certificate and certificates that this CA has issued.
 type issued struct {
 	authority            []byte
 	serving, admin, user tls.Certificate
-	files                map[string]string // by name, as the server's flags name them
+	files                map[string]string // contents by file name
 }
 
 func issue(t *testing.T) issued {
@@ -132,8 +132,8 @@ func as(t *testing.T, cert tls.Certificate) *http.Client {
 	return client(t, func(c *tls.Config) { c.Certificates = []tls.Certificate{cert} })
 }
 
-// TestFilesChange checks that changed certificate and CA files are reloaded while the server runs, and
-// affect open connections.
+// TestFilesChange checks that changed certificate and CA files are reloaded while the server runs, and that the
+// changes also affect open connections.
 func TestFilesChange(t *testing.T) {
 	t.Parallel()
 	before, after := issue(t), issue(t)
@@ -154,13 +154,14 @@ func TestFilesChange(t *testing.T) {
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	const path = "/api/v1/namespaces/default"
-	// check returns an error if the server does not accept the expected clients.
+	// check returns an error if the server does not accept the administrator and the front proxy of theirs, or
+	// does not present the serving certificate of theirs.
 	check := func(admin *http.Client, theirs issued) error {
 		if code, _ := fetch(t, admin, s.URL+path); code != 200 {
-			return fmt.Errorf("a user gets %d", code)
+			return fmt.Errorf("the user receives code %d", code)
 		}
 		if code, body := fetch(t, as(t, theirs.user), s.URL+path, "X-Remote-User", "jane"); code != 403 || !strings.Contains(body, "jane") {
-			return fmt.Errorf("a user whom a front proxy names gets %d: %s", code, body)
+			return fmt.Errorf("a user whom a front proxy names receives code %d: %s", code, body)
 		}
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
@@ -168,7 +169,7 @@ func TestFilesChange(t *testing.T) {
 		}
 		defer conn.Close()
 		if shown := conn.ConnectionState().PeerCertificates[0]; !shown.Equal(theirs.serving.Leaf) {
-			return errors.New("the server shows another certificate")
+			return errors.New("the server presents another certificate")
 		}
 		return nil
 	}
@@ -180,7 +181,7 @@ func TestFilesChange(t *testing.T) {
 	put(after.files)
 	testserver.Eventually(t, time.Minute, func() error { return check(as(t, after.admin), after) })
 	if code, _ := fetch(t, old, s.URL+path); code != 401 {
-		t.Errorf("a user of an authority that is no longer configured receives code %d", code)
+		t.Errorf("a user with a certificate of a CA that is no longer configured receives code %d", code)
 	}
 	testserver.Eventually(t, time.Minute, func() error {
 		// The kubeconfig also trusts the new certificate.
@@ -198,7 +199,7 @@ func TestFilesChange(t *testing.T) {
 		return nil
 	})
 
-	put(map[string]string{"tls.crt": before.files["tls.crt"], "users.crt": "nonsense", "proxies.crt": "nonsense"}) // without the matching key
+	put(map[string]string{"tls.crt": before.files["tls.crt"], "users.crt": "nonsense", "proxies.crt": "nonsense"}) // the serving certificate no longer matches its key
 	testserver.Eventually(t, time.Minute, func() error {
 		if logged := countIn(log, "is invalid"); logged < 3 {
 			return fmt.Errorf("the log reports %d invalid files", logged)

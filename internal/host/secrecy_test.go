@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestSecretsAreNotLogged checks that neither the data of secrets nor tokens are in the log at its
-// highest verbosity, in metrics, or in errors about other objects, for valid and invalid requests.
+// TestSecretsAreNotLogged sends valid and invalid requests. It checks that neither the data of Secrets nor
+// tokens occur in the log at its highest verbosity, in metrics, or in errors about other objects.
 func TestSecretsAreNotLogged(t *testing.T) {
 	t.Parallel()
 	const token = "tOkEn7Zt0KmW4sQ2"
@@ -75,12 +75,12 @@ func TestSecretsAreNotLogged(t *testing.T) {
 	}
 }
 
-// TestDataDirectoryIsPrivate checks that only the server's own user can read its files or list its
-// folders.
+// TestDataDirectoryIsPrivate checks that only the user of the server can read the files or list the folders of
+// the data directory.
 func TestDataDirectoryIsPrivate(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("there are no such modes")
+		t.Skip("Windows has no file modes")
 	}
 	dir := filepath.Join(t.TempDir(), "data")
 	r := start(t, Config{Storage: StorageConfig{DataDir: dir}})

@@ -35,7 +35,7 @@ func (h *Host) serve(ctx context.Context) error {
 	anyCA.ClientCAs = nil
 	h.anyCA.Store(anyCA)
 	served := make(chan error, 1)
-	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown
+	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // returns after Close or Shutdown
 
 	if h.config.OnServing != nil {
 		h.config.OnServing(Serving{URL: h.listener.url(), Kubeconfig: h.kubeconfig})
@@ -108,7 +108,7 @@ func (h *Host) withdraw() {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
 	if err := h.served.Withdraw(ctx); err != nil {
-		h.logger.Warn("other servers need some seconds to notice that this server has stopped", "err", err)
+		h.logger.Warn("the endpoint of this server cannot be removed: other servers need some seconds to notice that this server has stopped", "err", err)
 	}
 }
 

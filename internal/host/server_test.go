@@ -86,7 +86,7 @@ func start(t testing.TB, config Config) *running {
 	return r
 }
 
-// end stops the server and waits for the end of Run.
+// end stops the server and waits until Run returns. It does nothing if the server has already ended.
 func (r *running) end(t testing.TB) {
 	t.Helper()
 	r.stop()
@@ -140,7 +140,7 @@ func TestResponses(t *testing.T) {
 		path   string
 		header []string
 		code   int
-		body   string // "" for any; the message if the response is a Status
+		body   string // expected body, or message of a Status; "" means that any body is valid
 	}{
 		{"health for everyone", anonymous, "/healthz", nil, 200, "ok"},
 		{"liveness for everyone", anonymous, "/livez", nil, 200, "ok"},
@@ -186,7 +186,8 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// TestUntrustedAuthority checks that a client with the CA of another data directory is logged once.
+// TestUntrustedAuthority checks that the server logs only once that a client does not trust its certificate,
+// because the client uses the CA of another data directory.
 func TestUntrustedAuthority(t *testing.T) {
 	t.Parallel()
 	var log testserver.Buffer
@@ -206,7 +207,7 @@ func TestUntrustedAuthority(t *testing.T) {
 		}
 		client.CloseIdleConnections()
 	}
-	// The log entries of handshakes are complete when they are counted.
+	// The log entry of a failed handshake is written before the handshake is visible in the metrics below.
 	testserver.Eventually(t, time.Minute, func() error {
 		if _, metrics := fetch(t, s.admin, s.URL+"/metrics"); !strings.Contains(metrics, "\napiserver_tls_handshake_errors_total 2\n") {
 			return errors.New("two handshakes are not counted")
@@ -214,12 +215,12 @@ func TestUntrustedAuthority(t *testing.T) {
 		return nil
 	})
 	if got := strings.Count(log.String(), "a client does not trust this server's certificate"); got != 1 {
-		t.Errorf("logged %d times:\n%s", got, log.String())
+		t.Errorf("the warning was logged %d times, want once:\n%s", got, log.String())
 	}
 }
 
-// healthOfKubernetes contains the names of the checks in a recorded /readyz response of kube-apiserver,
-// without the checks of components that this server does not have.
+// healthOfKubernetes contains the names of the checks in a recorded /readyz response of kube-apiserver. It does
+// not contain the checks of components that this server does not have.
 const healthOfKubernetes = `ping log etcd etcd-readiness informer-sync
 poststarthook/start-apiserver-admission-initializer poststarthook/generic-apiserver-start-informers
 poststarthook/priority-and-fairness-config-consumer poststarthook/priority-and-fairness-filter
@@ -234,7 +235,7 @@ poststarthook/apiservice-status-remote-available-controller poststarthook/apiser
 poststarthook/apiservice-discovery-controller poststarthook/kube-apiserver-autoregistration autoregister-completion
 poststarthook/apiservice-openapi-controller poststarthook/apiservice-openapiv3-controller shutdown`
 
-// TestVerboseHealth checks that the health checks have kube-apiserver's names and order.
+// TestVerboseHealth checks that the health checks have the same names and order as in kube-apiserver.
 func TestVerboseHealth(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{ControlPlane: controlplane.Options{Checks: []telemetry.Check{{Name: "log", Run: func(context.Context) error { return nil }}}}})
@@ -255,7 +256,7 @@ func TestVerboseHealth(t *testing.T) {
 	}
 }
 
-// kubernetesMinor returns the minor version of the served API.
+// kubernetesMinor returns the minor version of the served Kubernetes API.
 func kubernetesMinor(t *testing.T) int {
 	t.Helper()
 	v, err := semver.ParseTolerant(controlplane.KubernetesVersion())
@@ -314,7 +315,7 @@ func TestTwoServersAreIndependent(t *testing.T) {
 	if code := create(two); code != 201 {
 		t.Errorf("create in two: %d", code)
 	}
-	// The administrator of one is unauthorized at two.
+	// The server two does not accept the certificate of the administrator of one.
 	config, err := clientcmd.BuildConfigFromFlags("", one.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -402,8 +403,8 @@ func TestDataDirInUse(t *testing.T) {
 	}
 }
 
-// TestStop checks that /readyz fails first, requests are served during the delay, and a watch ends
-// gracefully.
+// TestStop checks that /readyz fails immediately, that requests are served during the shutdown delay, and that
+// a watch ends gracefully.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Shutdown: ShutdownConfig{Delay: 2 * time.Second}})
@@ -429,10 +430,10 @@ func TestStop(t *testing.T) {
 	}
 	events, err := io.ReadAll(watch.Body)
 	if err != nil {
-		t.Errorf("the watch broke off: %v", err)
+		t.Errorf("the watch did not end gracefully: %v", err)
 	}
 	if n := strings.Count(string(events), `"ADDED"`); n != 4 {
-		t.Errorf("the watch showed %d namespaces", n)
+		t.Errorf("the watch returned %d namespaces, want 4", n)
 	}
 	s.end(t)
 	if _, err := client(t, nil).Get(s.URL + "/readyz"); err == nil {
@@ -453,7 +454,7 @@ func TestConfigProblems(t *testing.T) {
 		},
 	})
 	if err == nil {
-		t.Fatal("there is no error")
+		t.Fatal("New returned no error")
 	}
 	for _, want := range []string{
 		"--secure-port is 70000", "--goaway-chance is 0.5", `--etcd-prefix is "registry"`, "--request-timeout is -1ns",
@@ -461,7 +462,7 @@ func TestConfigProblems(t *testing.T) {
 		"--cors-allowed-origins", "--strict-transport-security-directives", "10.0.0.0/30 is too small",
 	} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not say %q:\n%v", want, err)
+			t.Errorf("the error does not contain %q:\n%v", want, err)
 		}
 	}
 }
@@ -472,7 +473,7 @@ func TestAuthorizationModes(t *testing.T) {
 		mode              string
 		anonymous, public int
 	}{
-		{"AlwaysAllow", 401, 401}, // like kube-apiserver, AlwaysAllow rejects anonymous requests
+		{"AlwaysAllow", 401, 401}, // as in kube-apiserver, anonymous requests are rejected
 		{"AlwaysDeny", 403, 403},
 	}
 	for _, tt := range tests {
@@ -514,7 +515,7 @@ func TestHosts(t *testing.T) {
 
 func TestOwnCertificates(t *testing.T) {
 	t.Parallel()
-	// The files of another server serve as the certificates that a user provides.
+	// Use the files of another server as the certificates that an administrator provides.
 	dir := t.TempDir()
 	start(t, Config{Storage: StorageConfig{DataDir: dir}, Listen: ListenConfig{AdvertiseAddress: netip.MustParseAddr("192.0.2.7")}}).end(t)
 	file := func(name string) string { return filepath.Join(dir, pkiDir, name) }
@@ -523,7 +524,7 @@ func TestOwnCertificates(t *testing.T) {
 		Authentication: AuthenticationConfig{ClientCAFile: file("ca.crt")},
 	})
 	if code, _ := fetch(t, s.admin, s.URL+"/api/v1/namespaces/default"); code != 200 {
-		t.Errorf("our administrator: %d", code)
+		t.Errorf("the administrator: %d", code)
 	}
 	pair, err := tls.LoadX509KeyPair(file("admin.crt"), file("admin.key"))
 	if err != nil {
@@ -531,7 +532,7 @@ func TestOwnCertificates(t *testing.T) {
 	}
 	theirs := client(t, func(c *tls.Config) { c.Certificates = []tls.Certificate{pair} })
 	if code, _ := fetch(t, theirs, s.URL+"/api/v1/namespaces/default"); code != 200 {
-		t.Errorf("a user of --client-ca-file: %d", code)
+		t.Errorf("a user with a certificate of --client-ca-file: %d", code)
 	}
 	if _, err := client(t, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }).Get(s.URL + "/readyz"); err == nil {
 		t.Error("TLS 1.2 was accepted in spite of --tls-min-version")

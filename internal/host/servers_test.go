@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 
-// startServers starts servers with a common etcd and the host names server0, server1 and so on.
+// startServers starts n servers that share an etcd cluster. Their host names are server0, server1 and so on.
 func startServers(t testing.TB, c *etcdtest.Cluster, n int) []*running {
 	t.Helper()
 	var servers []*running
@@ -27,17 +27,17 @@ func startServers(t testing.TB, c *etcdtest.Cluster, n int) []*running {
 // configWrite is a request that must succeed.
 type configWrite struct{ method, path, body string }
 
-// effect is a change through one server that affects the clients of all servers.
+// effect is a change that is made through one server and affects the clients of all servers.
 type effect struct {
 	name   string
 	writes []configWrite
-	// see returns the observation of a server's client. The valid observations are before and
-	// after, depending on the last write.
+	// see returns what a client of a server observes. This must be before until the last write, and after
+	// once the write has taken effect.
 	see           func(t testing.TB, s *running) string
 	before, after string
 }
 
-// code returns an observation: the status code of a request.
+// code returns a function for effect.see. The function returns the status code of a request.
 func code(method, path, body string) func(testing.TB, *running) string {
 	return func(t testing.TB, s *running) string {
 		code, _ := s.do(t, method, path, body)
@@ -45,7 +45,8 @@ func code(method, path, body string) func(testing.TB, *running) string {
 	}
 }
 
-// asJane returns an observation: the status code of a GET by the user jane.
+// asJane returns a function for effect.see. The function returns the status code of a GET request of the user
+// jane.
 func asJane(path string) func(testing.TB, *running) string {
 	return func(t testing.TB, s *running) string {
 		t.Helper()
@@ -63,7 +64,7 @@ func asJane(path string) func(testing.TB, *running) string {
 	}
 }
 
-// effects returns one effect for each kind of configuration.
+// effects returns one effect for each kind of API configuration.
 func effects() []effect {
 	const (
 		definitions   = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -103,9 +104,9 @@ func effects() []effect {
 	}
 }
 
-// TestInEffectOnAllServers checks that changes of the API's configuration, except definitions, are
-// effective on the server of the write when it returns, and soon afterwards on all others, without
-// intermediate states.
+// TestInEffectOnAllServers checks that changes of API configuration, except for definitions, have taken effect
+// on the server that handles the write by the time the write returns. They take effect on all other servers
+// soon afterwards, without intermediate states.
 func TestInEffectOnAllServers(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, etcdtest.Start(t, etcdtest.Options{}), 3)
@@ -127,7 +128,8 @@ func TestInEffectOnAllServers(t *testing.T) {
 	t.Logf("in effect on all servers at most %s after the response: %v", slices.Max(took), took)
 }
 
-// awaitEffect returns the time from the response of the writer until the effect on the last server.
+// awaitEffect waits until the effect is visible on all servers. It returns the time since the response of the
+// writer.
 func awaitEffect(t *testing.T, e *effect, writer *running, servers []*running) time.Duration {
 	responded := time.Now()
 	var mu sync.Mutex
@@ -143,7 +145,7 @@ func awaitEffect(t *testing.T, e *effect, writer *running, servers []*running) t
 			mu.Lock()
 			defer mu.Unlock()
 			if last = max(last, time.Since(responded)); err != nil {
-				t.Errorf("await the effect of %s: %v", e.name, err)
+				t.Errorf("wait for the effect of %s: %v", e.name, err)
 			}
 		})
 	}
@@ -159,7 +161,7 @@ func awaitSeen(t *testing.T, e *effect, s *running, timeout time.Duration) error
 		case got != e.before:
 			return fmt.Errorf("the intermediate state is %s", got)
 		case !time.Now().Before(until):
-			return fmt.Errorf("after %s it is not in effect", timeout)
+			return fmt.Errorf("the change has not taken effect after %s", timeout)
 		}
 	}
 }

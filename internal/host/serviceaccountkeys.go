@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/host/pki"
 )
 
-// ServiceAccountKeysConfig selects the keys of service account tokens.
+// ServiceAccountKeysConfig selects the keys that sign and verify service account tokens.
 type ServiceAccountKeysConfig struct {
 	// SigningKeyFile contains the private key that signs tokens; "" selects the key in the data directory.
 	SigningKeyFile string
@@ -53,8 +53,8 @@ type serviceAccountKeys struct {
 }
 
 // open opens the keys. If no signing key is configured, it uses the key in dir, which it creates if it does
-// not exist. With a signing endpoint, it blocks until the program has responded, or ctx ends. maxExpiration
-// is the configured maximum lifetime of tokens; 0 if there is none.
+// not exist. If a signing endpoint is configured, open blocks until the program at the endpoint responds, or
+// ctx ends. maxExpiration is the configured maximum lifetime of tokens; 0 if there is none.
 func (c *ServiceAccountKeysConfig) open(ctx context.Context, dir string, maxExpiration time.Duration, registerer prometheus.Registerer, logger *slog.Logger) (serviceAccountKeys, error) {
 	if c.SigningEndpoint != "" {
 		return c.openExternal(ctx, maxExpiration, registerer, logger)

@@ -28,8 +28,8 @@ func (h *Host) startDiscovery(ctx context.Context) (stop func()) {
 	}
 }
 
-// discover reads the discovery documents of the current providers, now, in intervals, and after each change of the
-// configuration, until ctx ends.
+// discover reads the discovery documents of the current providers immediately, at intervals, and after each
+// change of the configuration, until ctx ends.
 func (p *jwtProviders) discover(ctx context.Context) {
 	for ctx.Err() == nil {
 		interval := discoveryInterval
@@ -45,7 +45,7 @@ func (p *jwtProviders) discover(ctx context.Context) {
 	}
 }
 
-// signIns returns the sign-ins that the console offers.
+// signIns returns the OpenID Connect providers with which users can sign in to the console.
 func (h *Host) signIns() []console.Provider {
 	if h.identity.providers == nil {
 		return nil

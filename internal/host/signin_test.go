@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// awaitSignIns waits until the console offers the sign-in of exactly these providers, and its policy permits requests to
-// exactly these origins, which must be separated by spaces.
+// awaitSignIns waits until the console offers exactly the given providers for signing in, and its content
+// security policy permits requests to exactly the given origins, which are separated by spaces.
 func awaitSignIns(t *testing.T, s *running, origins string, issuers ...*oidctest.Issuer) {
 	t.Helper()
 	config := `{"providers":[`
@@ -40,8 +40,8 @@ func awaitSignIns(t *testing.T, s *running, origins string, issuers ...*oidctest
 	})
 }
 
-// TestSignIns checks that the console offers the usable providers of an AuthenticationConfiguration, and
-// applies its changes.
+// TestSignIns checks that the console offers the usable providers of an AuthenticationConfiguration, and that
+// it applies changes of the file.
 func TestSignIns(t *testing.T) {
 	t.Parallel()
 	first, second, workloads, down := oidctest.New(t), oidctest.New(t), oidctest.New(t), oidctest.New(t)

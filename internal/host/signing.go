@@ -31,7 +31,7 @@ type signerFiles struct {
 	files             *KeyPairFiles
 }
 
-// signers returns the files of all signers. The files for all signers are first.
+// signers returns the files of All, followed by the files of each individual signer.
 func (c *SigningConfig) signers() []signerFiles {
 	of := func(name, signer string, files *KeyPairFiles) signerFiles {
 		return signerFiles{"cluster-signing-" + name + "cert-file", "cluster-signing-" + name + "key-file", signer, files}
@@ -68,8 +68,8 @@ func (c *SigningConfig) check() error {
 	return errors.Join(errs...)
 }
 
-// open loads the CA of each signer; own is the server's own CA. The result returns the current CA of
-// a signer, or nil.
+// open loads the configured CAs. own is the server's own CA, which signs if no CA is configured. The
+// returned function returns the current CA of a signer, or nil if the signer has no CA.
 func (c *SigningConfig) open(own *tls.Certificate, reloader *fileReloader) (func(signer string) *tls.Certificate, error) {
 	signing := map[string]func() *tls.Certificate{} // "" is for all signers
 	for _, s := range c.signers() {

@@ -26,7 +26,7 @@ import (
 
 const signingRequests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
-// requestCertificate creates a CertificateSigningRequest and returns its key.
+// requestCertificate creates a CertificateSigningRequest and returns the private key.
 func (r *running) requestCertificate(t *testing.T, name, signer string, subject pkix.Name, usage certificatesv1.KeyUsage, header ...string) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -45,12 +45,12 @@ func (r *running) requestCertificate(t *testing.T, name, signer string, subject 
 		t.Fatal(err)
 	}
 	if got := exchange(t, r.admin, "POST", r.URL+signingRequests, string(body), nil, header...); got != "201" {
-		t.Fatalf("ask for %s: %s", name, got)
+		t.Fatalf("create the CertificateSigningRequest %s: %s", name, got)
 	}
 	return key
 }
 
-// decide adds a condition with a transition time to a request.
+// decide adds a condition with the given update time to a CertificateSigningRequest.
 func (r *running) decide(t *testing.T, name string, kind certificatesv1.RequestConditionType, at time.Time) {
 	t.Helper()
 	var csr certificatesv1.CertificateSigningRequest
@@ -65,7 +65,8 @@ func (r *running) decide(t *testing.T, name string, kind certificatesv1.RequestC
 	}
 }
 
-// awaitRequest waits until fits returns true for the status of a request, and returns it.
+// awaitRequest waits until fits returns true for the status of a CertificateSigningRequest, and returns the
+// status.
 func (r *running) awaitRequest(t *testing.T, name string, fits func(*certificatesv1.CertificateSigningRequestStatus) bool) certificatesv1.CertificateSigningRequestStatus {
 	t.Helper()
 	var csr certificatesv1.CertificateSigningRequest
@@ -82,7 +83,7 @@ func (r *running) awaitRequest(t *testing.T, name string, fits func(*certificate
 
 func isIssued(s *certificatesv1.CertificateSigningRequestStatus) bool { return len(s.Certificate) > 0 }
 
-// credential is an issued certificate with its key.
+// credential returns an issued certificate with its key, for use by a client.
 func credential(t *testing.T, certificate []byte, key *ecdsa.PrivateKey) tls.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(certificate)
@@ -96,8 +97,8 @@ func credential(t *testing.T, certificate []byte, key *ecdsa.PrivateKey) tls.Cer
 	return tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key, Leaf: leaf}
 }
 
-// TestCertificates checks that approved requests are signed by the server's own CA and work as credentials,
-// that requests of nodes are approved, and that old requests are deleted.
+// TestCertificates checks that the server's own CA signs approved requests, that the certificates are valid
+// credentials, that requests of nodes are approved, and that old requests are deleted.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -119,15 +120,15 @@ func TestCertificates(t *testing.T) {
 	certificate := credential(t, status.Certificate, key)
 	exchange(t, as(t, certificate), "POST", s.URL+"/apis/authentication.k8s.io/v1/selfsubjectreviews", `{}`, &self)
 	if user := self.Status.UserInfo; user.Username != "jane" || user.Groups[0] != "devs" {
-		t.Errorf("its user is %+v", user)
+		t.Errorf("the user of the certificate is %+v", user)
 	}
 	if lasts := certificate.Leaf.NotAfter.Sub(certificate.Leaf.NotBefore); lasts != 365*24*time.Hour {
-		t.Errorf("it lasts %v", lasts)
+		t.Errorf("the certificate is valid for %v", lasts)
 	}
 
 	status = s.awaitRequest(t, "refused", func(s *certificatesv1.CertificateSigningRequestStatus) bool { return len(s.Conditions) == 2 })
 	if c := status.Conditions[1]; c.Type != "Failed" || c.Status != "True" || c.Reason != "SignerValidationFailure" || c.Message != "invalid usage for client certificate: server auth" || c.LastUpdateTime.IsZero() {
-		t.Errorf("it failed with %+v", c)
+		t.Errorf("the failed request has the condition %+v", c)
 	}
 	s.awaitCode(t, signingRequests+"/denied", 404)
 
@@ -140,15 +141,15 @@ func TestCertificates(t *testing.T) {
 	allow("system:certificates.k8s.io:certificatesigningrequests:nodeclient")
 	status = s.awaitRequest(t, "early", isIssued) // the signer has retried
 	if c := status.Conditions[0]; c.Type != "Approved" || c.Reason != "AutoApproved" || c.Message != "Auto approving kubelet client certificate after SubjectAccessReview." {
-		t.Errorf("it was approved with %+v", c)
+		t.Errorf("the approved request has the condition %+v", c)
 	}
 	if untouched := s.awaitRequest(t, "others", func(*certificatesv1.CertificateSigningRequestStatus) bool { return true }); len(untouched.Certificate) > 0 || len(untouched.Conditions) != 1 {
 		t.Errorf("a request to a signer of another component is %+v", untouched)
 	}
 }
 
-// TestSigningFiles checks that each CA of the flags signs for its signer only, and that its files
-// are reloaded.
+// TestSigningFiles checks that each CA that the flags configure signs only for its signer, and that the files
+// of the CA are reloaded.
 func TestSigningFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

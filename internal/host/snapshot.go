@@ -11,13 +11,13 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints"
 )
 
-// SnapshotPath is the path of a snapshot of the store at one revision, in the format of its backend.
-// It requires the verb download on snapshots.mainstay.dev. Only system:masters and cluster-admin have
-// this permission by default, because a snapshot contains all objects.
+// SnapshotPath serves a snapshot of the store at one revision, in the format of the storage backend. It
+// requires the verb download on snapshots.mainstay.dev. Only system:masters and cluster-admin have this
+// permission by default, because a snapshot contains all objects.
 const SnapshotPath = "/mainstay/v1/snapshot"
 
-// snapshot handles SnapshotPath. After an error it aborts the response. Clients also detect a
-// truncated snapshot by its checksum, which is at the end.
+// snapshot handles SnapshotPath. If an error occurs after the first byte was written, it aborts the
+// response. Clients can also detect a truncated snapshot by the checksum at its end.
 func (h *Host) snapshot(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		writeError(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: SnapshotPath}, r.Method))

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// StatisticsPath is the path of recent values of the server's metrics, for charts in consoles. GET and
-// HEAD require the verb get on statistics.mainstay.dev.
+// StatisticsPath serves recent values of the server's metrics, for charts in consoles. GET and HEAD require
+// the verb get on statistics.mainstay.dev.
 const StatisticsPath = "/mainstay/v1/statistics"
 
 // startRecorder records metrics until ctx ends. The returned function stops the recorder earlier, and waits

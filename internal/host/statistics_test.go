@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestStatistics checks the permissions, methods and series of StatisticsPath.
+// TestStatistics checks which users and methods StatisticsPath permits, and which series it returns.
 func TestStatistics(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -74,7 +74,7 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// BenchmarkStatisticsSample measures a sample of a new server.
+// BenchmarkStatisticsSample measures how long a new server needs to record one sample of its metrics.
 func BenchmarkStatisticsSample(b *testing.B) {
 	s := start(b, Config{})
 	for _, path := range []string{"/api/v1/pods", "/api/v1/nodes", "/apis/apps/v1/deployments", "/metrics"} {

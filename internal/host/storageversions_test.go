@@ -19,15 +19,15 @@ import (
 
 const storageVersions = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions"
 
-// reportsVersions enables the reports of storage versions.
+// reportsVersions returns a config in which the server reports storage versions.
 func reportsVersions(config Config) Config {
 	config.ControlPlane.Features.Gates = feature.Set{feature.StorageVersionAPI: true}
 	config.ControlPlane.Features.RuntimeConfig = map[string]string{"internal.apiserver.k8s.io/v1alpha1": "true"}
 	return config
 }
 
-// formatVersions formats the entries of hosts in a StorageVersion: the common version, the version of each
-// server, and the condition.
+// formatVersions formats a StorageVersion. The result contains the common version, the version of each of the
+// given hosts, and the condition. If the StorageVersion cannot be read, the result is the status code.
 func (r *running) formatVersions(t testing.TB, name string, hosts ...string) string {
 	t.Helper()
 	code, body := r.do(t, "GET", storageVersions+"/"+name, "")
@@ -46,7 +46,7 @@ func (r *running) formatVersions(t testing.TB, name string, hosts ...string) str
 		}
 		says = append(says, host+"="+s.EncodingVersion)
 	}
-	slices.Sort(says) // in any order
+	slices.Sort(says) // the entries can have any order
 	for _, c := range v.Status.Conditions {
 		says = append(says, c.Reason+"="+string(c.Status))
 	}
@@ -88,8 +88,8 @@ func TestStorageVersions(t *testing.T) {
 	for name, want := range map[string]string{
 		"core.pods":                          "v1 one=v1 two=v1" + agreed,
 		"core.events":                        "v1 one=v1 two=v1" + agreed,
-		"events.k8s.io.events":               "404", // the same objects
-		"authentication.k8s.io.tokenreviews": "404", // are not stored
+		"events.k8s.io.events":               "404", // the same objects as core.events
+		"authentication.k8s.io.tokenreviews": "404", // token reviews are not stored
 	} {
 		if got := two.formatVersions(t, name, hosts...); got != want {
 			t.Errorf("the storage version %s is %q, want %q", name, got, want)
@@ -119,7 +119,8 @@ func (r *running) patch(t testing.TB, path, body string) {
 	}
 }
 
-// testCustomVersions checks that the entries of a custom resource follow its definition.
+// testCustomVersions checks that the StorageVersion of a custom resource is updated when its definition
+// changes.
 func (r *running) testCustomVersions(t *testing.T, hosts []string) {
 	const name, definitions = "example.com.widgets", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	definition := func(stored, other string) string {
@@ -134,14 +135,15 @@ func (r *running) testCustomVersions(t *testing.T, hosts []string) {
 	r.awaitSays(t, name, "404")
 }
 
-// TestStorageVersionsPending checks that writes wait until the storage version is published.
+// TestStorageVersionsPending checks that writes of a resource are rejected until its storage version is
+// published, and that reads and writes of other resources succeed.
 func TestStorageVersionsPending(t *testing.T) {
 	t.Parallel()
 	const policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 	dataDir := t.TempDir()
 	before := start(t, Config{Storage: StorageConfig{DataDir: dataDir}})
 	if code, _ := before.do(t, "GET", storageVersions, ""); code != 404 {
-		t.Errorf("with the feature off: %d", code)
+		t.Errorf("with the feature disabled: %d", code)
 	}
 	before.must(t, "POST", policies, `{"metadata":{"name":"a"},"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":["internal.apiserver.k8s.io"],"apiVersions":["*"],"operations":["CREATE"],"resources":["storageversions"]}]},
 "validations":[{"expression":"object.metadata.name != 'core.configmaps'","message":"not this one"}]}}`)

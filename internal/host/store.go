@@ -31,7 +31,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
 
-// drivers returns the storage backends. A new backend is a package in storage/kv and a line here.
+// drivers returns the drivers of the storage backends. To add a backend, add a package in storage/kv and list
+// its driver here.
 func (c *StorageConfig) drivers(gates feature.Gates) driver.List {
 	return driver.List{
 		embedded.Driver(embedded.Config{
@@ -46,8 +47,8 @@ func (c *StorageConfig) drivers(gates feature.Gates) driver.List {
 	}
 }
 
-// overrideDrivers returns the drivers of an override. The certificates of --etcd-servers are not used
-// for a store without TLS.
+// overrideDrivers returns the drivers for an override with the given URLs. The TLS settings of --etcd-servers
+// are not used for a store without TLS.
 func (c *StorageConfig) overrideDrivers(gates feature.Gates, urls []string) driver.List {
 	config := *c
 	if strings.HasPrefix(urls[0], "http:") {
@@ -107,14 +108,14 @@ type store struct {
 	backup    *backup.Writer   // nil without a backup
 	overrides []controlplane.Override
 	feed      *cache.Feed // nil without a watch cache
-	// fleet is backend with the bases of the control planes that objects declare.
+	// fleet wraps backend. It adds the bases of the control planes that objects declare.
 	fleet *overlay.Backend
-	// fleetFeed is the change feed of the keys below fleetPrefix. With a feed of their own, writes of
-	// these control planes do not delay consistent reads of the root control plane.
+	// fleetFeed is the change feed of the keys below fleetPrefix. These keys have their own feed, so that
+	// writes to these control planes do not delay consistent reads of the root control plane.
 	fleetFeed *cache.Feed
 	crypto    *encryption.Transformers // nil without encryption
 
-	// stop ends the goroutines, which running waits for.
+	// stop ends the goroutines that running counts.
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
@@ -157,8 +158,8 @@ func openStore(ctx context.Context, config *StorageConfig, env storeEnv) (*store
 	return s, nil
 }
 
-// startHistory makes the history follow the backend. If the history belongs to another store, it is renamed
-// and a new history begins, because the objects do not depend on the history.
+// startHistory makes the history follow the backend. If the history belongs to another store, startHistory
+// renames its folder and creates a new history, because the objects do not depend on the history.
 func (s *store) startHistory(ctx context.Context) error {
 	if s.history == nil {
 		return nil
@@ -171,14 +172,15 @@ func (s *store) startHistory(ctx context.Context) error {
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	s.env.logger.Warn("the history belongs to another store: it is moved aside, and a new one begins", "err", err, "to", moved)
+	s.env.logger.Warn("the history belongs to another store: it was renamed, and a new history begins", "err", err, "to", moved)
 	if err := s.openHistory(); err != nil {
 		return err
 	}
 	return s.history.Start(ctx, s.backend)
 }
 
-// Limits of the time between two flushes of the history, which delays the compaction of the store.
+// Limits of the time between two flushes of the history. The store cannot compact changes that the history
+// has not flushed.
 const (
 	minHistoryFlush = 100 * time.Millisecond
 	maxHistoryFlush = time.Minute
@@ -221,7 +223,7 @@ func (s *store) startBackup() error {
 	return err
 }
 
-// lastUpload is the maximum duration of the upload of the newest changes when the server stops.
+// lastUpload is the timeout for uploading the newest changes when the server stops.
 const lastUpload = 5 * time.Second
 
 // closeBackup uploads the newest changes.
@@ -244,7 +246,7 @@ func (s *store) driverConfig(urls []string, id string) driver.Config {
 	}
 }
 
-// openOverrides opens the separate stores of single resources.
+// openOverrides opens the separate stores of individual resources.
 func (s *store) openOverrides(ctx context.Context) error {
 	overrides, err := parseOverrides(s.config.Etcd.Overrides, (&StorageConfig{}).drivers(s.env.gates))
 	if err != nil {
@@ -311,11 +313,11 @@ func (s *store) startEncryption(ctx, running context.Context) error {
 		return fmt.Errorf("--encryption-provider-config: %w", err)
 	}
 	s.crypto = transformers
-	s.running.Go(func() { transformers.Run(running) }) // ends with close
+	s.running.Go(func() { transformers.Run(running) }) // stops in close
 	return nil
 }
 
-// keys maps the keys of encrypted values to resources. It is nil without encryption.
+// keys returns the mapping from the keys of encrypted values to resources, or nil without encryption.
 func (s *store) keys() *controlplane.Keys {
 	if s.crypto == nil {
 		return nil
@@ -323,7 +325,7 @@ func (s *store) keys() *controlplane.Keys {
 	return controlplane.NewKeys(s.config.Prefix)
 }
 
-// openScratch opens a store in memory.
+// openScratch opens an empty store in memory.
 func openScratch() (kv.Backend, error) { return embedded.Open(embedded.Config{InMemory: true}) }
 
 // fleetPrefix returns the prefix of the keys of the control planes that objects declare.
@@ -334,7 +336,7 @@ func (s *store) fleetPrefix() string {
 // rootPrefix returns the prefix of the keys of the root control plane, with a slash at its end.
 func (s *store) rootPrefix() string { return "/" + strings.Trim(s.config.Prefix, "/") + "/" }
 
-// startFeed starts the change feed of the keys of a backend with a prefix.
+// startFeed starts the change feed of the keys in backend that have the given prefix.
 func (s *store) startFeed(running context.Context, backend kv.Backend, prefix string) (*cache.Feed, error) {
 	feed, err := cache.NewFeed(cache.FeedConfig{
 		Backend: backend, Prefix: prefix, Logger: s.env.logger, Metrics: s.env.cache, MemoryPressure: s.env.pressed, Encodings: s.env.encodings,
@@ -342,7 +344,7 @@ func (s *store) startFeed(running context.Context, backend kv.Backend, prefix st
 	if err != nil {
 		return nil, fmt.Errorf("start the watch cache: %w", err)
 	}
-	s.running.Go(func() { // ends with close
+	s.running.Go(func() { // stops in close
 		if err := feed.Run(running); err != nil {
 			s.env.logger.Error("the watch cache stopped following the store", "err", err)
 		}
@@ -359,7 +361,7 @@ func (s *store) feedPrefix() string {
 	return "/"
 }
 
-// hold protects the newest revision of the store from compaction until release.
+// hold protects the newest revision of the store from compaction until the caller calls release.
 func (s *store) hold(ctx context.Context) (revision int64, release func(), err error) {
 	held, release, err := s.backend.Hold(ctx, 0)
 	return int64(held), release, err

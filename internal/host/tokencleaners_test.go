@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestBootstrapTokenControllers checks that expired tokens are deleted, and that cluster-info is signed
-// with the other tokens.
+// TestBootstrapTokenControllers checks that expired bootstrap tokens are deleted, and that the ConfigMap
+// cluster-info is signed with the other tokens.
 func TestBootstrapTokenControllers(t *testing.T) {
 	t.Parallel()
 	config := Config{}
@@ -45,7 +45,7 @@ func TestBootstrapTokenControllers(t *testing.T) {
 	s.awaitCode(t, secrets+"/bootstrap-token-bbbbbb", 404)
 	signatures("aaaaaa")
 	if code, body := s.do(t, "GET", secrets+"/bootstrap-token-dddddd", ""); code != 200 {
-		t.Errorf("a secret that is no token: %d %s", code, body)
+		t.Errorf("get a Secret that is not a token: %d %s", code, body)
 	}
 	if code, body := s.do(t, "DELETE", secrets+"/bootstrap-token-aaaaaa", ""); code != 200 {
 		t.Fatalf("unexpected response: %d %s", code, body)
@@ -99,8 +99,8 @@ func TestAccountTokens(t *testing.T) {
 	}
 }
 
-// TestLegacyTokens checks that unused generated tokens become invalid and are finally deleted,
-// except tokens created by users, mounted in pods, or in use.
+// TestLegacyTokens checks that unused generated tokens are first marked as invalid and later deleted. Tokens
+// that users have created, that pods mount, or that were used recently do not change.
 func TestLegacyTokens(t *testing.T) {
 	t.Parallel()
 	config := Config{}
@@ -136,8 +136,8 @@ func TestLegacyTokens(t *testing.T) {
 	patch(base+"serviceaccounts/default", `{"secrets":[`+strings.Join(listed, ",")+`]}`)
 	s.create(t, base+"pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","secret":{"secretName":"mounted"}}]}}`)
 	const tracking = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking"
-	// Creation times have a resolution of a second: wait until all tokens are old enough, and then trigger
-	// the controller.
+	// Creation times have a resolution of one second, so repeatedly trigger the controller until all tokens are
+	// old enough.
 	n := 0
 	testserver.Eventually(t, time.Minute, func() error {
 		n++

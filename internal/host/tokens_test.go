@@ -50,7 +50,7 @@ func exchange(t testing.TB, c *http.Client, method, url, body string, answer any
 	}
 	if response.StatusCode > 299 {
 		var status metav1.Status
-		_ = json.Unmarshal(data, &status) // empty if it is not a Status
+		_ = json.Unmarshal(data, &status) // status stays empty if the body is not a Status
 		return fmt.Sprint(response.StatusCode, " ", status.Message)
 	}
 	if answer != nil {
@@ -86,7 +86,7 @@ func (s accountTokens) must(t *testing.T, method, path, body string, answer any)
 	}
 }
 
-// token requests a token with a TokenRequestSpec.
+// token requests a token for the service account. spec is a TokenRequestSpec in JSON.
 func (s accountTokens) token(t *testing.T, spec string) *authenticationv1.TokenRequest {
 	t.Helper()
 	var answer authenticationv1.TokenRequest
@@ -164,7 +164,7 @@ func TestTokens(t *testing.T) {
 	pod := s.token(t, `{"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"p"},"expirationSeconds":3607}`)
 	names := claimsOf(t, pod.Status.Token)["kubernetes.io"].(map[string]any)
 	if lasts := claimsOf(t, pod.Status.Token)["exp"].(float64) - claimsOf(t, pod.Status.Token)["nbf"].(float64); lasts != 365*24*3600 || names["warnafter"] == nil {
-		t.Errorf("the token of a pod lasts %g s: %v", lasts, names)
+		t.Errorf("the token of a pod is valid for %g s: %v", lasts, names)
 	}
 	ref := func(kind, key string) authenticationv1.ExtraValue {
 		return []string{names[kind].(map[string]any)[key].(string)}
@@ -199,7 +199,7 @@ func TestTokens(t *testing.T) {
 	}
 	s.must(t, "POST", "namespaces/a/serviceaccounts", `{"metadata":{"name":"bot"}}`, nil)
 	if status := s.review(t, plain.Status.Token); status.Authenticated || !strings.Contains(status.Error, "service account UID (") {
-		t.Errorf("with another account of that name: %+v", status)
+		t.Errorf("review after the account was created again: %+v", status)
 	}
 }
 
@@ -233,7 +233,7 @@ func TestTokenRejections(t *testing.T) {
 	}
 }
 
-// TestTokenReviews checks reviews of tokens that are invalid for the requested audience.
+// TestTokenReviews checks the reviews of valid and invalid tokens for several audiences.
 func TestTokenReviews(t *testing.T) {
 	t.Parallel()
 	s := startWithAccount(t, Config{})
@@ -266,7 +266,7 @@ func TestTokenReviews(t *testing.T) {
 	}
 	other := startWithAccount(t, Config{})
 	if got := other.review(t, token); got.Authenticated {
-		t.Error("a token of another server is accepted")
+		t.Error("a token of another server was accepted")
 	}
 }
 
@@ -282,8 +282,8 @@ func writePEM(t *testing.T, kind string, der []byte, err error) string {
 	return file
 }
 
-// TestTokenKeys checks that tokens of former keys and issuers are accepted, that discovery returns
-// both keys, and that the maximum lifetime applies.
+// TestTokenKeys checks that tokens of former keys and issuers are accepted, that discovery returns all keys,
+// and that the maximum lifetime of tokens applies.
 func TestTokenKeys(t *testing.T) {
 	t.Parallel()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -331,22 +331,22 @@ func TestTokenKeys(t *testing.T) {
 	}
 }
 
-// TestExternalSigner checks that another program signs the tokens, and that its keys are published
-// and valid until it replaces them.
+// TestExternalSigner checks that an external signer signs the tokens, and that its keys are published and valid
+// until the signer replaces them.
 func TestExternalSigner(t *testing.T) {
 	t.Parallel()
 	plugin := externaltest.New(t)
 	s := startWithAccount(t, Config{Authentication: AuthenticationConfig{ServiceAccountKeys: ServiceAccountKeysConfig{SigningEndpoint: plugin.Socket}}})
 	token := s.token(t, `{"expirationSeconds":86400}`)
 	if *token.Spec.ExpirationSeconds != int64(externaltest.MaxExpiration/time.Second) {
-		t.Errorf("a token for %d s", *token.Spec.ExpirationSeconds)
+		t.Errorf("the token is valid for %d s", *token.Spec.ExpirationSeconds)
 	}
 	if status := s.review(t, token.Status.Token); !status.Authenticated {
 		t.Errorf("review of an externally signed token: %+v", status)
 	}
 	pod := claimsOf(t, s.token(t, `{"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"p"},"expirationSeconds":3607}`).Status.Token)
 	if lasts := pod["exp"].(float64) - pod["nbf"].(float64); lasts != externaltest.MaxExpiration.Seconds() {
-		t.Errorf("the token of a pod lasts %g s", lasts)
+		t.Errorf("the token of a pod is valid for %g s", lasts)
 	}
 	if _, body := fetch(t, s.admin, s.URL+"/openid/v1/jwks"); !strings.Contains(body, `"kid":"1"`) {
 		t.Error(body)
@@ -355,7 +355,7 @@ func TestExternalSigner(t *testing.T) {
 	plugin.Rotate(t, "2")
 	_ = s.token(t, `{}`) // signed with a key that the server must fetch
 	if status := s.review(t, token.Status.Token); status.Authenticated {
-		t.Error("a token of a removed key is valid")
+		t.Error("a token that was signed with a removed key is valid")
 	}
 	if _, body := fetch(t, s.admin, s.URL+"/openid/v1/jwks"); strings.Contains(body, `"kid":"1"`) || !strings.Contains(body, `"kid":"2"`) {
 		t.Error(body)

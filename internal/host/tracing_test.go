@@ -48,7 +48,7 @@ func startCollector(t *testing.T) *spanCollector {
 	return c
 }
 
-// Export implements the OTLP service.
+// Export implements collector.TraceServiceServer.
 func (c *spanCollector) Export(ctx context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	if _, ok := metadata.FromIncomingContext(ctx); !ok {
 		return nil, fmt.Errorf("no metadata")
@@ -64,7 +64,7 @@ func (c *spanCollector) Export(ctx context.Context, request *collector.ExportTra
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-// trace returns the received spans of a trace by their names.
+// trace returns the received spans of a trace, by span name.
 func (c *spanCollector) trace(id string) map[string]*tracev1.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +116,7 @@ func validateConfigMaps(t *testing.T, r *running) func() string {
 	return func() string { mu.Lock(); defer mu.Unlock(); return parent }
 }
 
-// createTraced creates a ConfigMap as a part of a trace of the client.
+// createTraced creates a ConfigMap with a request that belongs to the given trace.
 func createTraced(t *testing.T, r *running, name, trace string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), "POST", r.URL+"/api/v1/namespaces/default/configmaps", strings.NewReader(`{"metadata":{"name":"`+name+`"}}`))
@@ -135,8 +135,8 @@ func createTraced(t *testing.T, r *running, name, trace string) {
 	}
 }
 
-// TestTracing creates an object as a part of a client's trace, with a webhook, and checks the spans that
-// the collector receives until the server has stopped, and their parents.
+// TestTracing creates an object with a request that belongs to a client's trace and causes a webhook call. It
+// checks which spans the collector has received when the server has stopped, and the parents of these spans.
 func TestTracing(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -176,7 +176,7 @@ func TestTracing(t *testing.T) {
 				}
 			}
 			if call := spans["Call webhook w.example.com"]; call != nil && webhookParent() != fmt.Sprintf("00-%s-%x-01", id, call.SpanId) {
-				t.Errorf("the webhook received %s, its span is %x", webhookParent(), call.SpanId)
+				t.Errorf("the webhook received %s, but the span of the call is %x", webhookParent(), call.SpanId)
 			}
 			if !strings.Contains(c.mu.resource, "apiserver") {
 				t.Errorf("the resource is %s", c.mu.resource)
@@ -190,8 +190,8 @@ func TestTracing(t *testing.T) {
 	}
 }
 
-// TestCollectorUnreachable checks that requests succeed, and that the server stops, without the
-// collector.
+// TestCollectorUnreachable checks that requests succeed and that the server can stop if the collector is
+// unreachable.
 func TestCollectorUnreachable(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{Tracing: tracingConfig(t, "127.0.0.1:1")})

@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Gates of the pages.
+// Feature gates of /statusz and /flagz.
 const (
 	componentStatusz feature.Gate = "ComponentStatusz"
 	componentFlagz   feature.Gate = "ComponentFlagz"
@@ -33,7 +33,7 @@ type zPage struct {
 	object func() map[string]any
 }
 
-// statusPage returns the page /statusz with versions and the uptime.
+// statusPage returns the page /statusz, with the versions, the start time, the uptime and the paths.
 func (h *Host) statusPage(started time.Time, paths []string) zPage {
 	version := strings.TrimPrefix(controlplane.KubernetesVersion(), "v")
 	emulated := strings.TrimPrefix(h.config.ControlPlane.ServedVersion(), "v")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestZPages checks the text and object forms of /statusz and /flagz.
+// TestZPages checks that /statusz and /flagz are available as text and as objects.
 func TestZPages(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Debug: DebugConfig{Flags: map[string]string{"data-dir": "/d", "a": "b"}}})
