@@ -117,12 +117,13 @@ func (c *writeTimeoutConn) arm() error {
 	return c.setLocked(latest)
 }
 
-// DisableWriteTimeout makes writes block until the client reads, unless SetWriteDeadline sets a deadline.
+// DisableWriteTimeout makes writes block until the client reads, or until a deadline set by SetWriteDeadline.
+// It is safe for concurrent use.
 func (c *writeTimeoutConn) DisableWriteTimeout() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.off = true
-	_ = c.setLocked(c.mu.user) // fails only on a closed connection
+	_ = c.setLocked(c.mu.user) // returns an error only if the connection is closed
 }
 
 func (c *writeTimeoutConn) setLocked(at time.Time) error {

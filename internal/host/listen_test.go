@@ -172,8 +172,8 @@ func TestUnreadResponse(t *testing.T) {
 	}
 }
 
-// TestUnreadUpgrade checks that an upgraded connection has no write timeout. The output of a command must wait while
-// the client is paused, for example because a user reads the output with a pager.
+// TestUnreadUpgrade checks that an upgraded connection has no write timeout. The output of a command must wait
+// while the client is paused, for example because a user reads the output with a pager.
 func TestUnreadUpgrade(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

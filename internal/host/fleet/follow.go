@@ -101,9 +101,9 @@ func (f *Fleet) decode(record *codec.Record) *controlplanes.ControlPlane {
 }
 
 // update applies the state of an object, and enqueues the object for reconciliation. Objects that arrive before
-// the existing objects are known are reconciled by awaitSync. Create and the reflector call update concurrently,
-// so the object can be older than the known state, or belong to a deleted control plane with the same name. Such
-// an object is ignored.
+// the existing objects are known are reconciled by awaitSync. Create and the reflector call update
+// concurrently, so the object can be older than the known state, or belong to a deleted control plane with the
+// same name. Such an object is ignored.
 func (f *Fleet) update(object *controlplanes.ControlPlane) {
 	key := planeKey{object.Name, object.UID}
 	revision, _ := strconv.ParseInt(object.ResourceVersion, 10, 64) // stored objects have a valid resourceVersion

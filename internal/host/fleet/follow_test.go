@@ -84,8 +84,9 @@ func TestCreatedAfterList(t *testing.T) {
 	}
 }
 
-// TestOldObject checks that an object which is older than the known state has no effect. Create adds a control plane
-// before the reflector receives its object, and possibly while it receives older objects of the same name.
+// TestOldObject checks that an object that is older than the known state has no effect. Create adds a control
+// plane before the reflector receives its object. At the same time, the reflector may receive older objects
+// with the same name.
 func TestOldObject(t *testing.T) {
 	t.Parallel()
 	object := func(uid, revision string, paused bool) *controlplanes.ControlPlane {
@@ -95,7 +96,7 @@ func TestOldObject(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		old    *controlplanes.ControlPlane
-		uid    types.UID // of the remaining control plane
+		uid    types.UID // UID of the remaining control plane
 		usable error
 	}{
 		"deleted object": {object("uid-before", "4", true), "uid-a", nil},

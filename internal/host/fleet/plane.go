@@ -72,8 +72,8 @@ func newPlane(f *Fleet, key planeKey) *plane {
 	return &plane{fleet: f, key: key, opening: semaphore.NewWeighted(1)}
 }
 
-// set applies the state of the object at a revision, unless a newer state was applied. It returns the same error
-// as usable.
+// set applies the state of the object at a revision, unless a newer state was applied. It returns the same
+// error as usable.
 func (p *plane) set(object *controlplanes.ControlPlane, revision int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -332,7 +332,7 @@ func (p *plane) endLocked() *session {
 		p.mu.wake.at = wake
 	}
 	p.mu.session, s.closed = nil, true
-	p.mu.reportDue = true // the status must contain the usage and the time of the next work
+	p.mu.reportDue = true // the status must contain the usage and the wake time
 	if s.requests == 0 {
 		close(s.ended)
 	}

@@ -29,7 +29,8 @@ func objectVersion() *codec.Version {
 	}
 }
 
-// storedObject is the storage of ControlPlane objects. It contains one object with a UID, or none if the UID is "".
+// storedObject is a storage for ControlPlane objects. It contains one object, which has the given UID, or no
+// object if the UID is "".
 type storedObject types.UID
 
 // Get implements rest.Getter.
@@ -41,8 +42,9 @@ func (s storedObject) Get(_ context.Context, name types.NamespacedName, _ metav1
 	return codec.NewRecord(&codec.Kind{Hub: objectVersion()}, name, []byte(text), 9), nil
 }
 
-// TestReconcileDeleted checks that a control plane is removed if its object no longer exists. This is the case if the object
-// is deleted while Create creates the Secret: the event of the deletion arrives before Create adds the control plane.
+// TestReconcileDeleted checks that a control plane is removed if its object no longer exists. This happens if
+// the object is deleted while Create creates the Secret, because the event of the deletion arrives before
+// Create adds the control plane.
 func TestReconcileDeleted(t *testing.T) {
 	t.Parallel()
 	for _, stored := range []storedObject{"", "uid-next"} {

@@ -82,8 +82,8 @@ func (u *usage) setReported(status *controlplanes.Status, unreported bool) {
 }
 
 // counted returns the number and size of the objects. known is false if this server has not counted them. It is
-// also false if another server may have changed them since, because the control plane is open but its controllers
-// do not run in this process.
+// also false if another server may have changed them since, because the control plane is open but its
+// controllers do not run in this process.
 func (u *usage) counted(open bool) (objects, bytes int64, known bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/changes"
 )
 
-// TestUsageOfOtherServers checks that the usage is the one in the status, after another server has begun to run the
-// controllers.
+// TestUsageOfOtherServers checks that a server uses the usage in the status after another server has started to
+// run the controllers.
 func TestUsageOfOtherServers(t *testing.T) {
 	t.Parallel()
 	p := newPlane(&Fleet{}, planeKey{"a", "uid-a"})
@@ -52,10 +52,10 @@ func TestUsageOfOtherServers(t *testing.T) {
 		t.Errorf("the status is %+v", status)
 	}
 	report(3)
-	report(7) // by another server
+	report(7) // a report of another server
 	expect(7, false, false)
 	p.mu.reportDue = true
-	status = controlplanes.Status{Objects: ptr.To[int64](8)} // by another server
+	status = controlplanes.Status{Objects: ptr.To[int64](8)} // a report of another server
 	if p.addUsage(&status); *status.Objects != 8 {
 		t.Errorf("the status was overwritten with %d", *status.Objects)
 	}
@@ -66,8 +66,8 @@ func TestUsageOfOtherServers(t *testing.T) {
 	expect(1, true, true)
 }
 
-// TestWakeTimeOfOtherServers checks that a closed control plane opens at the time in the status, even if this server ran
-// the controllers before.
+// TestWakeTimeOfOtherServers checks that a server uses the wake time in the status, even if it ran the
+// controllers of the control plane before.
 func TestWakeTimeOfOtherServers(t *testing.T) {
 	t.Parallel()
 	p := newPlane(&Fleet{}, planeKey{"a", "uid-a"})
@@ -102,7 +102,7 @@ func TestWakeTimeOfOtherServers(t *testing.T) {
 	report(other)
 	expect(other)
 	if p.makeReportDue() {
-		t.Error("this server reports the wake time of another server")
+		t.Error("this server reports a wake time that another server has reported")
 	}
 	report(time.Time{})
 	expect(time.Time{})
