@@ -29,7 +29,7 @@ func TestDashboardMetrics(t *testing.T) {
 		"\napiserver_client_certificate_expiration_seconds_count 1",
 	} {
 		if !strings.Contains(metrics, want) {
-			t.Errorf("there is no %s", want)
+			t.Errorf("the metrics do not contain %s", want)
 		}
 	}
 }

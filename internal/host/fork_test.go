@@ -435,7 +435,7 @@ func TestForkOfHistory(t *testing.T) {
 	moment := time.Now().Truncate(time.Second).Add(time.Second) // the history records times in whole seconds
 	testserver.Eventually(t, time.Minute, func() error {
 		if now := time.Now(); now.Before(moment.Add(time.Second)) {
-			return fmt.Errorf("it is %s", now)
+			return fmt.Errorf("the time is %s, want at least %s", now, moment.Add(time.Second))
 		}
 		return nil
 	})

@@ -41,7 +41,7 @@ func TestObjectCounts(t *testing.T) {
 					`apiserver_storage_objects{resource="customresourcedefinitions.apiextensions.k8s.io"} 1`,
 				} {
 					if !strings.Contains(metrics, line+"\n") {
-						return fmt.Errorf("there is no %s", line)
+						return fmt.Errorf("the metrics do not contain %s", line)
 					}
 				}
 				return nil

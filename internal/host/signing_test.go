@@ -180,7 +180,7 @@ func TestSigningFiles(t *testing.T) {
 		s.decide(t, name, certificatesv1.CertificateApproved, time.Now())
 		leaf := credential(t, s.awaitRequest(t, name, isIssued).Certificate, key).Leaf
 		if lasts := leaf.NotAfter.Sub(leaf.NotBefore); lasts != time.Hour+5*time.Minute {
-			t.Errorf("it lasts %v", lasts)
+			t.Errorf("the certificate is valid for %v", lasts)
 		}
 		_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		return err

@@ -21,7 +21,7 @@ type plane struct {
 	// revision is the resourceVersion of the object when the fleet received it.
 	revision int64
 	// opening is a lock that is held while the control plane is opened or closed. It is a semaphore, so
-	// that waiting for the lock ends with a context.
+	// that callers can stop waiting for the lock when a context ends.
 	opening *semaphore.Weighted
 
 	mu struct {

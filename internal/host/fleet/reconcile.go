@@ -146,7 +146,7 @@ func (f *Fleet) ensureFinalizer(ctx context.Context, object *controlplanes.Contr
 func (f *Fleet) status(p *plane, object *controlplanes.ControlPlane, obstacle *obstacle) *controlplanes.Status {
 	status := object.Status
 	status.Conditions = slices.Clone(status.Conditions)
-	if status.URL == "" || !f.config.Env.Storage.Shared { // servers over the same etcd can have different addresses
+	if status.URL == "" || !f.config.Env.Storage.Shared { // servers that share an etcd cluster can have different addresses
 		status.URL = f.url(object.Name)
 	}
 	secret := secretOf(object.Name)

@@ -227,7 +227,7 @@ func (c *conn) startHandler(s *stream) bool {
 	limit := int(c.settings.streams)
 	if c.handlers < limit {
 		c.handlers++
-		go s.run() // ends with the handler
+		go s.run() // returns after the handler
 		return true
 	}
 	if len(c.unstarted) >= unstartedPerStream*limit {
@@ -248,7 +248,7 @@ func (c *conn) handlerDone() {
 		c.unstarted = c.unstarted[1:]
 		if s.err == nil { // the client still expects a response
 			c.handlers++
-			go s.run() // ends with the handler
+			go s.run() // returns after the handler
 			return
 		}
 	}

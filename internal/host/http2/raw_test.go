@@ -64,7 +64,7 @@ func connect(t *testing.T, h http.HandlerFunc, change func(*http.Server)) *raw {
 
 func (r *raw) hello(settings ...h2.Setting) {
 	r.t.Helper()
-	go r.read() // ends with the connection
+	go r.read() // returns when the connection ends
 	r.preface()
 	r.ok(r.frames.WriteSettings(settings...))
 	r.ok(r.frames.WriteSettingsAck())

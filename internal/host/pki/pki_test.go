@@ -407,6 +407,6 @@ func TestFrontProxy(t *testing.T) {
 		t.Errorf("reopening returned another authority: %v", err)
 	}
 	if kept, _, err := again.Client("front-proxy-client", "front-proxy-client"); err != nil || !bytes.Equal(kept, cert) {
-		t.Errorf("its certificate was created again: %v", err)
+		t.Errorf("the client certificate of the authority was created again: %v", err)
 	}
 }
