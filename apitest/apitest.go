@@ -7,9 +7,9 @@
 //		...
 //	}
 //
-// The server has authentication, authorization, admission, watches and controllers. By default it
-// stores objects in memory, listens on no port, and is ready in some milliseconds. It stops at the
-// end of the test. Each test can have its own server, and such tests can run in parallel.
+// The server has authentication, authorization, admission, watches and controllers. By default it stores
+// objects in memory, listens on no port, and is ready within milliseconds. It stops at the end of the test.
+// Each test can have its own server, and such tests can run in parallel.
 //
 // This package has a stable API.
 package apitest
@@ -40,22 +40,22 @@ import (
 
 // Options configures a server. The zero value is an in-memory server without a port.
 type Options struct {
-	// OnDisk stores objects and keys in a temporary directory of the test. Writes are synced to
-	// disk, as in a real server.
+	// OnDisk stores objects and keys in a temporary directory of the test instead of in memory. Writes are
+	// synced to disk, as in a real server.
 	OnDisk bool
-	// Snapshot is a file that "mainstay snapshot save" has written. The server starts with its objects.
-	// Snapshot cannot be combined with OnDisk.
+	// Snapshot is the path of a file that "mainstay snapshot save" has written. The server starts with the
+	// objects of the snapshot. Snapshot cannot be combined with OnDisk.
 	Snapshot string
-	// Port makes the server listen on a free port of 127.0.0.1, so that other processes can use it
-	// (see Server.Kubeconfig).
+	// Port makes the server listen on a free port of 127.0.0.1, so that other processes can connect to the
+	// server (see Server.Kubeconfig).
 	Port bool
-	// Time is the initial time of the clock for objects. The clock stands still until
-	// Server.Advance moves it. The zero value uses the system clock.
+	// Time is the initial time of the clock for objects. The clock then stands still until Server.Advance moves
+	// it. The zero value uses the system clock.
 	Time time.Time
 	// Seed is the seed for UIDs and generated names. Tests that create the same objects in the same order
 	// receive the same values. 0 means random values.
 	Seed uint64
-	// KubernetesVersion is the Kubernetes version whose API the server has, such as "1.33": its
+	// KubernetesVersion is the Kubernetes version that the server emulates, such as "1.33". It determines the
 	// resources, fields, feature gates and default objects. "" means the newest version.
 	KubernetesVersion string
 	// FeatureGates enables or disables features by name.
@@ -63,16 +63,16 @@ type Options struct {
 	// RuntimeConfig enables or disables API versions and resources, with the keys and values of
 	// kube-apiserver's --runtime-config, such as "api/beta": "true".
 	RuntimeConfig map[string]string
-	// Controllers selects the controllers in the server, with the syntax of --controllers. nil
-	// selects all default controllers, and "-*" none.
+	// Controllers selects the controllers that the server runs, in the syntax of --controllers. nil selects all
+	// default controllers, and "-*" selects none.
 	Controllers []string
-	// EnableAdmissionPlugins are enabled in addition to the default plugins.
-	// DisableAdmissionPlugins are disabled.
+	// EnableAdmissionPlugins lists plugins to enable in addition to the default plugins.
+	// DisableAdmissionPlugins lists plugins to disable.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
-	// AuthorizationModes are the authorizers in order, such as "RBAC" or "AlwaysAllow". nil means
-	// Node and RBAC.
+	// AuthorizationModes lists the authorizers in order, such as "RBAC" or "AlwaysAllow". nil means Node and
+	// RBAC.
 	AuthorizationModes []string
-	// Logger receives the log of the server; nil discards it.
+	// Logger receives the server's log messages; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -83,7 +83,7 @@ type Server struct {
 	tenant *tenant // nil for the API of Start
 }
 
-// shared is the running server and its settings, which all its control planes share.
+// shared is the running server and its settings, which all control planes of the server share.
 type shared struct {
 	dial       func(ctx context.Context, network, address string) (net.Conn, error) // nil for a server with a port
 	server     *throwaway.Server
@@ -92,14 +92,14 @@ type shared struct {
 	planes     atomic.Int64 // number of created control planes
 }
 
-// Start starts a server with default options, which stops at the end of the test and its subtests.
-// It blocks until the server is ready. If the server does not start, it ends the test.
+// Start starts a server with default options and blocks until the server is ready. The server stops after the
+// test and its subtests have ended. If the server does not start, Start ends the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	return Options{}.Start(t)
 }
 
-// Start is like the function Start, but uses these options. Invalid options end the test.
+// Start is like the function Start, but uses the options o. Invalid options end the test.
 func (o Options) Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{t: t, shared: &shared{simulation: simulation.New(simulation.Config{Time: o.Time, Seed: o.Seed})}}
@@ -156,8 +156,8 @@ func (s *Server) stop() {
 	}
 }
 
-// URL returns the URL of the server. Without Options.Port, only clients with the configurations of
-// Config and As can connect to it.
+// URL returns the URL of the server. Without Options.Port, only clients that use a configuration of Config or
+// As can connect to the URL.
 func (s *Server) URL() string {
 	if s.tenant != nil {
 		return s.tenant.url
@@ -165,16 +165,15 @@ func (s *Server) URL() string {
 	return s.server.URL
 }
 
-// Config returns a client configuration for an administrator, who has all permissions, without a
-// rate limit. The caller owns it.
+// Config returns a client configuration for an administrator with all permissions. The client has no rate
+// limit. The caller owns the result.
 func (s *Server) Config() *rest.Config {
 	s.t.Helper()
 	return s.as(host.Administrator())
 }
 
-// As returns a client configuration for a user and its groups, without a rate limit. Roles and
-// bindings determine the permissions; members of system:masters have all permissions. The caller
-// owns it.
+// As returns a client configuration for the given user and groups, without a rate limit. Roles and bindings
+// determine the user's permissions; members of system:masters have all permissions. The caller owns the result.
 func (s *Server) As(user string, groups ...string) *rest.Config {
 	s.t.Helper()
 	return s.as(host.User{Name: user, Groups: groups})
@@ -198,8 +197,8 @@ func (s *Server) as(user host.User) *rest.Config {
 	return config
 }
 
-// Kubeconfig writes a kubeconfig for an administrator to a temporary file of the test and returns
-// its path, for other processes. It ends the test if the server has no port.
+// Kubeconfig writes an administrator's kubeconfig for other processes to a temporary file of the test, and
+// returns the path of the file. It ends the test if the server has no port.
 func (s *Server) Kubeconfig() string {
 	s.t.Helper()
 	if s.dial != nil {
@@ -223,17 +222,17 @@ func (s *Server) kubeconfig() ([]byte, error) {
 	return s.server.Host.Kubeconfig()
 }
 
-// Apply applies the objects of manifests as an administrator. A path is a file, or a directory with
-// YAML and JSON files. CustomResourceDefinitions are applied first, and are served when Apply
-// returns. An error ends the test.
+// Apply applies the objects of manifests as an administrator. A path names a file, or a directory with YAML and
+// JSON files. CustomResourceDefinitions are applied first, and their resources are served when Apply returns.
+// An error ends the test.
 func (s *Server) Apply(paths ...string) {
 	s.t.Helper()
 	objects, err := manifests.Read(paths...)
 	s.apply(objects, err)
 }
 
-// ApplyCRDs applies the CustomResourceDefinitions of manifests, like Apply, and ignores other
-// objects. A path without a definition ends the test.
+// ApplyCRDs is like Apply, but applies only CustomResourceDefinitions and ignores other objects. A path without
+// a definition ends the test.
 func (s *Server) ApplyCRDs(paths ...string) {
 	s.t.Helper()
 	definitions, err := manifests.ReadDefinitions(paths...)

@@ -25,7 +25,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// applyWidgets creates the definition of widgets, and one widget.
+// applyWidgets creates the definition of widgets and one widget.
 func applyWidgets(t *testing.T, server *apitest.Server) {
 	t.Helper()
 	dir := t.TempDir()
@@ -202,7 +202,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestProbability checks that a seed determines the requests that fail.
+// TestProbability checks that the seed of a fault determines which requests fail.
 func TestProbability(t *testing.T) {
 	t.Parallel()
 	outcomes := func() string {
@@ -322,7 +322,7 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(float64(heap()-before)/float64(b.N), "live-B/server")
 }
 
-// TestOptions checks that options reach the server, and that an invalid option is an error.
+// TestOptions checks that the server uses the options, and that an invalid option is an error.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	server := apitest.Options{

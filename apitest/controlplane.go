@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/host"
 )
 
-// tenant contains the name, URL and credentials of an API that Server.ControlPlane or Server.Fork has
+// tenant contains the name, URL and credentials of a control plane that Server.ControlPlane or Server.Fork has
 // created.
 type tenant struct {
 	name, url, token string
@@ -19,18 +19,18 @@ type tenant struct {
 }
 
 // ControlPlane returns an isolated API in the same server, with its own objects, definitions, users and
-// permissions, which is deleted at the end of the test. It takes less time and memory than a server. It
-// uses the clock and the faults of the server. If the API cannot be created, it ends the test.
+// permissions. The API is deleted at the end of the test. It needs less time and memory than a separate server,
+// and shares the clock and the faults of the server. If the API cannot be created, ControlPlane ends the test.
 func (s *Server) ControlPlane(t testing.TB) *Server {
 	t.Helper()
 	return s.newControlPlane(t, nil)
 }
 
-// Fork returns a copy of this API in the same server, which is deleted at the end of the test. Fork takes
-// milliseconds for any number of objects, so that a suite can prepare one API with definitions and objects,
-// and run each test in a fork. Objects keep their UIDs and resourceVersions; users have the same names, but
-// other credentials, and events and leases are not copied. A fork of a fork is possible. Webhooks of the
-// copied API are called. If the fork cannot be created, it ends the test.
+// Fork returns a copy of this API in the same server. The copy is deleted at the end of the test. Fork takes
+// milliseconds for any number of objects, so that a suite can prepare one API with definitions and objects, and
+// run each test in a fork. Objects keep their UIDs and resourceVersions. Users have the same names but other
+// credentials. Events and leases are not copied. A fork can be forked again. The fork calls the webhooks that
+// are configured in the copied API. If the fork cannot be created, Fork ends the test.
 func (s *Server) Fork(t testing.TB) *Server {
 	t.Helper()
 	from := &controlplanes.Source{OutgoingCalls: controlplanes.AllowCalls}

@@ -30,8 +30,7 @@ spec:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
 `
 
-// TestControlPlane checks that control planes of parallel tests are isolated, including after the end of a
-// test.
+// TestControlPlane checks that control planes of parallel tests are isolated from each other and from the root.
 func TestControlPlane(t *testing.T) {
 	t.Parallel()
 	server := apitest.Options{Port: true}.Start(t)

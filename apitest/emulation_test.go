@@ -24,7 +24,7 @@ import (
 
 var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// addedResources returns resources that are served by default, by the minor version that added them.
+// addedResources returns, keyed by the minor version that added them, resources that are served by default.
 func addedResources() map[int][]string {
 	return map[int][]string{
 		33: {"networking.k8s.io/v1 servicecidrs"},
@@ -34,7 +34,7 @@ func addedResources() map[int][]string {
 	}
 }
 
-// TestKubernetesVersions checks the version and the resources of servers that emulate a version.
+// TestKubernetesVersions checks which version and resources a server reports if it emulates an earlier version.
 func TestKubernetesVersions(t *testing.T) {
 	t.Parallel()
 	for minor := 33; minor <= 37; minor++ {
@@ -69,8 +69,8 @@ func TestKubernetesVersions(t *testing.T) {
 	}
 }
 
-// TestDiscoveryAsRecorded compares the resources of an emulated version with the resources of a real
-// kube-apiserver.
+// TestDiscoveryAsRecorded compares the resources of a server that emulates 1.36 with the resources of a real
+// kube-apiserver 1.36.
 func TestDiscoveryAsRecorded(t *testing.T) {
 	t.Parallel()
 	recorded, err := os.ReadFile(filepath.Join("testdata", "resources-1.36.tsv"))
@@ -113,7 +113,8 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.list = append(w.list, text)
 }
 
-// TestFieldsOfVersion checks writes of fields that the emulated version does not have.
+// TestFieldsOfVersion checks that writes of fields that the emulated version does not have are rejected, or
+// drop the fields with a warning, depending on the field validation.
 func TestFieldsOfVersion(t *testing.T) {
 	t.Parallel()
 	config := apitest.Options{KubernetesVersion: "1.33"}.Start(t).Config()
@@ -159,7 +160,8 @@ func TestFieldsOfVersion(t *testing.T) {
 	}
 }
 
-// TestFieldsOfSubresource checks that a subresource does not store fields that the emulated version lacks.
+// TestFieldsOfSubresource checks that a write to a subresource does not store fields that the emulated version
+// lacks.
 func TestFieldsOfSubresource(t *testing.T) {
 	t.Parallel()
 	c := podClient(t, apitest.Options{KubernetesVersion: "1.33"}.Start(t).Config())

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/apitest"
 )
 
-// inTest runs an example with a testing.TB, because examples have none.
+// inTest runs f with a testing.TB, because examples do not have one.
 func inTest(f func(t testing.TB)) {
 	testing.Benchmark(func(b *testing.B) {
 		if b.N == 1 {

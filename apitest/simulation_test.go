@@ -26,7 +26,7 @@ import (
 	"mainstay.dev/mainstay/apitest"
 )
 
-// TestTime checks that objects have the time of Options.Time, and expire after Advance.
+// TestTime checks that the timestamps of objects start at Options.Time, and that objects expire after Advance.
 func TestTime(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -63,8 +63,8 @@ func TestTime(t *testing.T) {
 	})
 }
 
-// TestTimeOfControllers checks that the server's own writes have the test's time, and that its
-// controllers use it for deletions.
+// TestTimeOfControllers checks that objects that the server itself writes have timestamps of the test's clock,
+// and that its controllers use this clock for deletions.
 func TestTimeOfControllers(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -137,7 +137,8 @@ func newCertificateRequest(t *testing.T, admin *kubernetes.Clientset) {
 	}
 }
 
-// TestOldTime checks a time before the time of the recorded objects of a first start.
+// TestOldTime checks that the default objects of a new server have the time of the test's clock, even if this
+// time is earlier than the time at which they were recorded.
 func TestOldTime(t *testing.T) {
 	t.Parallel()
 	start := time.Date(1971, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -215,8 +216,8 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestStaleGets checks that gets with resourceVersion=0 return the state at the time of the fault,
-// including custom resources.
+// TestStaleGets checks that gets with resourceVersion=0 return the state at the time when the fault was
+// injected. It tests a built-in and a custom resource.
 func TestStaleGets(t *testing.T) {
 	t.Parallel()
 	server := apitest.Start(t)
@@ -261,8 +262,8 @@ func TestStaleGets(t *testing.T) {
 	}
 }
 
-// TestStaleReads checks that lists that allow stale data return the state at the time of the fault,
-// and other lists do not.
+// TestStaleReads checks that lists that allow stale data return the state at the time when the fault was
+// injected, and that other lists return the current state.
 func TestStaleReads(t *testing.T) {
 	t.Parallel()
 	server := apitest.Start(t)

@@ -1,11 +1,10 @@
-// Package flags defines command-line flags of types that pflag does not have: switches that are on
-// by default, limits and periods that 0 disables, sizes, ports, addresses and TLS settings. The
-// configuration groups of the server use it in their AddFlags methods.
+// Package flags defines command-line flags of types that pflag does not provide: switches that are on by
+// default, limits and periods that the value 0 disables, sizes, ports, addresses and TLS settings. The
+// configuration groups of the server use this package in their AddFlags methods.
 //
-// Each function defines one flag, whose value is stored in *p. Except where noted, *p keeps its
-// value until the flag is set. Parameter preset is only the default in the help. Invalid values are
-// returned as errors of FlagSet.Parse. Like pflag, the functions panic if the flag is already
-// defined.
+// Each function defines one flag and stores the flag's value in *p. Unless documented otherwise, *p is
+// unchanged until the flag is set; the parameter preset is only the default that the help shows. Invalid values
+// are returned as errors by FlagSet.Parse. Like pflag, the functions panic if the flag is already defined.
 package flags
 
 import (
@@ -20,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// value is a pflag.Value with a parser.
+// value is a pflag.Value that passes each text to set.
 type value struct {
 	kind, text string
 	set        func(string) error
@@ -41,15 +40,15 @@ func (v *value) String() string { return v.text }
 // Type implements pflag.Value.
 func (v *value) Type() string { return v.kind }
 
-// Var defines a flag that calls set with each value; the error of set is the error of parsing. kind
-// is the type in the help. preset is the default in the help; it is empty if usage describes the
+// Var defines a flag that calls set with each value. An error of set becomes an error of FlagSet.Parse. kind is
+// the type that the help shows. preset is the default that the help shows; it is empty if usage describes the
 // default.
 func Var(fs *pflag.FlagSet, name, kind, preset, usage string, set func(string) error) {
 	fs.Var(&value{kind: kind, text: preset, set: set}, name, usage)
 }
 
-// ListVar defines a flag like Var that may be repeated. Its text is the comma-separated list of all
-// values.
+// ListVar defines a flag like Var, but the flag may be repeated. Its String method returns all values,
+// separated by commas.
 func ListVar(fs *pflag.FlagSet, name, kind, usage string, set func(string) error) {
 	fs.Var(&list{value{kind: kind, set: set}}, name, usage)
 }
@@ -69,8 +68,8 @@ func (l *list) Set(text string) error {
 	return nil
 }
 
-// EnabledVar defines a bool flag that is true by default. It stores the opposite: *disabled is true
-// if the flag is false.
+// EnabledVar defines a bool flag that is true by default. It stores the negated value: *disabled becomes true
+// if the flag is set to false.
 func EnabledVar(fs *pflag.FlagSet, disabled *bool, name, usage string) {
 	Var(fs, name, "bool", "true", usage, func(text string) error {
 		enabled, err := strconv.ParseBool(text)
@@ -82,7 +81,7 @@ func EnabledVar(fs *pflag.FlagSet, disabled *bool, name, usage string) {
 	fs.Lookup(name).NoOptDefVal = "true"
 }
 
-// FixedVar defines a flag that accepts only the value fixed.
+// FixedVar defines a flag whose only valid value is fixed.
 func FixedVar(fs *pflag.FlagSet, name, fixed, usage string) {
 	Var(fs, name, "string", fixed, usage, func(text string) error {
 		if text != fixed {
@@ -92,8 +91,7 @@ func FixedVar(fs *pflag.FlagSet, name, fixed, usage string) {
 	})
 }
 
-// disabled is stored for a zero limit or period, because the zero value of a configuration selects
-// the default.
+// disabled is stored if a limit or period is set to 0, because 0 in a configuration selects the default.
 const disabled = -1
 
 var (
@@ -101,7 +99,8 @@ var (
 	errNotANumber = errors.New("it is not a number")
 )
 
-// LimitVar defines a non-negative maximum. The value 0 disables the limit and is stored as -1.
+// LimitVar defines a flag for a maximum that is not negative. The value 0 disables the limit and is stored as
+// -1.
 func LimitVar(fs *pflag.FlagSet, p *int, name string, preset int, usage string) {
 	Var(fs, name, "int", strconv.Itoa(preset), usage, func(text string) error {
 		n, err := strconv.Atoi(text)
@@ -118,7 +117,7 @@ func LimitVar(fs *pflag.FlagSet, p *int, name string, preset int, usage string) 
 	})
 }
 
-// PositiveVar defines a number that is at least 1.
+// PositiveVar defines a flag for an integer that is at least 1.
 func PositiveVar(fs *pflag.FlagSet, p *int, name string, preset int, usage string) {
 	Var(fs, name, "int", strconv.Itoa(preset), usage, func(text string) error {
 		n, err := strconv.Atoi(text)
@@ -133,7 +132,7 @@ func PositiveVar(fs *pflag.FlagSet, p *int, name string, preset int, usage strin
 	})
 }
 
-// BytesVar defines a maximum size in bytes, with the suffixes of Kubernetes quantities such as
+// BytesVar defines a flag for a maximum size in bytes. It accepts the suffixes of Kubernetes quantities, as in
 // 512Mi. The value 0 disables the limit and is stored as -1.
 func BytesVar(fs *pflag.FlagSet, p *int64, name, preset, usage string) {
 	Var(fs, name, "quantity", preset, usage, func(text string) error {
@@ -153,8 +152,8 @@ func BytesVar(fs *pflag.FlagSet, p *int64, name, preset, usage string) {
 	})
 }
 
-// PeriodVar defines a non-negative duration such as 5m. The value 0 disables the feature and is
-// stored as -1.
+// PeriodVar defines a flag for a duration such as 5m that is not negative. The value 0 disables the feature and
+// is stored as -1.
 func PeriodVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Duration, usage string) {
 	Var(fs, name, "duration", preset.String(), usage, func(text string) error {
 		d, err := time.ParseDuration(text)
@@ -171,7 +170,7 @@ func PeriodVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Dur
 	})
 }
 
-// SecondsVar defines a duration as an integer number of seconds, which may be negative.
+// SecondsVar defines a flag for a duration as an integer number of seconds, which may be negative.
 func SecondsVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Duration, usage string) {
 	Var(fs, name, "int", strconv.Itoa(int(preset/time.Second)), usage, func(text string) error {
 		d, err := parseSeconds(text)
@@ -182,8 +181,8 @@ func SecondsVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Du
 	})
 }
 
-// PeriodSecondsVar defines a non-negative duration as an integer number of seconds. The value 0
-// disables the feature and is stored as -1.
+// PeriodSecondsVar defines a flag for a duration as an integer number of seconds, which cannot be negative. The
+// value 0 disables the feature and is stored as -1.
 func PeriodSecondsVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Duration, usage string) {
 	Var(fs, name, "int", strconv.Itoa(int(preset/time.Second)), usage, func(text string) error {
 		d, err := parseSeconds(text)
@@ -208,7 +207,7 @@ func parseSeconds(text string) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// OptionalSecondsVar defines an integer number of seconds that may be 0. *p remains nil until the
+// OptionalSecondsVar defines a flag for an integer number of seconds, which may be 0. *p remains nil until the
 // flag is set.
 func OptionalSecondsVar(fs *pflag.FlagSet, p **int64, name string, preset int64, usage string) {
 	Var(fs, name, "int", strconv.FormatInt(preset, 10), usage, func(text string) error {
@@ -221,7 +220,7 @@ func OptionalSecondsVar(fs *pflag.FlagSet, p **int64, name string, preset int64,
 	})
 }
 
-// PortVar defines a TCP port to listen on. The value 0 selects a free port and is stored as -1.
+// PortVar defines a flag for a TCP port to listen on. The value 0 selects a free port and is stored as -1.
 func PortVar(fs *pflag.FlagSet, p *int, name string, preset int, usage string) {
 	Var(fs, name, "int", strconv.Itoa(preset), usage, func(text string) error {
 		n, err := strconv.ParseUint(text, 10, 16)
@@ -235,7 +234,7 @@ func PortVar(fs *pflag.FlagSet, p *int, name string, preset int, usage string) {
 	})
 }
 
-// AddrVar defines an IP address. An IPv4-mapped IPv6 address is stored as IPv4.
+// AddrVar defines a flag for an IP address. An IPv4-mapped IPv6 address is stored as IPv4.
 func AddrVar(fs *pflag.FlagSet, p *netip.Addr, name, usage string) {
 	Var(fs, name, "ip", "", usage, func(text string) error {
 		addr, err := netip.ParseAddr(text)
@@ -247,8 +246,8 @@ func AddrVar(fs *pflag.FlagSet, p *netip.Addr, name, usage string) {
 	})
 }
 
-// PrefixesVar defines a comma-separated list of CIDRs. Host bits are cleared. A repeated flag
-// replaces the list.
+// PrefixesVar defines a flag for a comma-separated list of CIDRs. The host bits of each address are cleared. A
+// repeated flag replaces the list.
 func PrefixesVar(fs *pflag.FlagSet, p *[]netip.Prefix, name, usage string) {
 	Var(fs, name, "cidrs", "", usage, func(text string) error {
 		var prefixes []netip.Prefix

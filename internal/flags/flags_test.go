@@ -45,7 +45,7 @@ func newFlagSet(v *values) *pflag.FlagSet {
 	return fs
 }
 
-// TestValues checks the stored values of flags. Without flags, all fields keep their zero values.
+// TestValues checks the values that flags store, and that fields of unset flags keep their zero values.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	zero := int64(0)
@@ -75,7 +75,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestText checks that the text of a flag is its default until it is set, and then its value.
+// TestText checks that String returns the default of a flag until the flag is set, and then its value.
 func TestText(t *testing.T) {
 	t.Parallel()
 	fs := newFlagSet(&values{})

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TLSVersionVar defines a TLS version by the name of its constant in crypto/tls, such as
-// VersionTLS12. The empty value is stored as 0.
+// TLSVersionVar defines a flag for a TLS version, named like its constant in crypto/tls, such as VersionTLS12.
+// The empty value is stored as 0.
 func TLSVersionVar(fs *pflag.FlagSet, p *uint16, name, usage string) {
 	Var(fs, name, "string", "", usage, func(text string) error {
 		if text == "" {
@@ -29,8 +29,8 @@ func TLSVersionVar(fs *pflag.FlagSet, p *uint16, name, usage string) {
 	})
 }
 
-// TLSVersionNames returns the valid values of a TLSVersionVar in ascending order. The caller owns
-// the slice.
+// TLSVersionNames returns the valid values of a flag of TLSVersionVar in ascending order. The caller owns the
+// slice.
 func TLSVersionNames() []string {
 	var names []string
 	for id := uint16(tls.VersionTLS10); id <= tls.VersionTLS13; id++ {
@@ -43,8 +43,8 @@ func tlsVersionName(id uint16) string {
 	return "Version" + strings.NewReplacer(" ", "", ".", "").Replace(tls.VersionName(id))
 }
 
-// CipherSuitesVar defines a comma-separated list of cipher suites, by their names in crypto/tls or
-// in kube-apiserver. A repeated flag adds to the list.
+// CipherSuitesVar defines a flag for a comma-separated list of cipher suites. It accepts the names of
+// crypto/tls and of kube-apiserver. A repeated flag adds to the list.
 func CipherSuitesVar(fs *pflag.FlagSet, p *[]uint16, name, usage string) {
 	known := append(tls.CipherSuites(), tls.InsecureCipherSuites()...)
 	ListVar(fs, name, "strings", usage, func(text string) error {
@@ -62,8 +62,8 @@ func CipherSuitesVar(fs *pflag.FlagSet, p *[]uint16, name, usage string) {
 	})
 }
 
-// cipherSuiteName returns the name in crypto/tls of a cipher suite. kube-apiserver accepts a second name
-// for two cipher suites.
+// cipherSuiteName returns the name of a cipher suite in crypto/tls. For two cipher suites, kube-apiserver also
+// accepts a shorter name.
 func cipherSuiteName(name string) string {
 	switch name {
 	case "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305":
@@ -72,7 +72,7 @@ func cipherSuiteName(name string) string {
 	return name
 }
 
-// CurvesVar defines a comma-separated list of key exchanges, by their tls.CurveID numbers. A
+// CurvesVar defines a flag for a comma-separated list of key exchanges, given by their tls.CurveID numbers. A
 // repeated flag adds to the list. Duplicate and unsupported numbers are errors.
 func CurvesVar(fs *pflag.FlagSet, p *[]tls.CurveID, name, usage string) {
 	ListVar(fs, name, "numbers", usage, func(text string) error {

@@ -1,7 +1,7 @@
-// Package loopback is the client for code inside the server. Like client-go, it reads, writes and watches
+// Package loopback is the API client for code inside the server. Like client-go, it reads, writes and watches
 // objects of any resource as typed values. It calls the REST storage directly, without a connection and without
-// encoding. Admission, managed fields and validation apply to its writes as they do to requests of its user. It
-// does not authorize requests: server code has all permissions.
+// encoding. Admission, managed fields and validation apply to its writes in the same way as to requests of the
+// client's user. It does not authorize requests: code inside the server has all permissions.
 package loopback
 
 import (
@@ -19,8 +19,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// API executes writes in the same way as requests of clients. The context contains the request.Info of the
-// equivalent request. *endpoints.API implements API. It must be safe for concurrent use.
+// API executes writes in the same way as requests of clients. ctx must contain the request.Info of the
+// equivalent HTTP request. *endpoints.API implements API. Implementations must be safe for concurrent use.
 type API interface {
 	Create(ctx context.Context, resource *rest.Resource, obj codec.Object, options metav1.CreateOptions) (*codec.Record, error)
 	Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error)
@@ -29,7 +29,7 @@ type API interface {
 	NewDeleter(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (gone bool, err error), error)
 }
 
-// Access provides access to the resources of a control plane for one user. It must not be modified after its
+// Access provides access to the resources of a control plane as one user. It must not be modified after its
 // first use. It is safe for concurrent use.
 type Access struct {
 	// API executes writes. It may be nil if the access is only used for reading.
@@ -37,21 +37,20 @@ type Access struct {
 	// Find returns a resource or, if subresource is not empty, a subresource. It returns nil if the resource is
 	// not served.
 	Find func(gv schema.GroupVersion, resource, subresource string) *rest.Resource
-	// User is the user of the writes, for admission and audit. nil means the server's own user,
+	// User is the user that admission and audit see for writes. nil means the server's own user,
 	// system:apiserver.
 	User *request.User
 	// Manager is the field manager of writes.
 	Manager string
 }
 
-// As returns a copy of the access with another user and field manager. A nil user means the
-// server's own user.
+// As returns a copy of a with another user and field manager. A nil user means the server's own user.
 func (a *Access) As(user *request.User, manager string) *Access {
 	return &Access{API: a.API, Find: a.Find, User: user, Manager: manager}
 }
 
-// AsController returns a copy of the access for a controller. Its user is the controller's service account in
-// kube-system, as in kube-controller-manager.
+// AsController returns a copy of a for a controller. The user of the copy is the controller's service account
+// in kube-system, as in kube-controller-manager.
 func (a *Access) AsController(account string) *Access {
 	return a.As(&request.User{
 		Name:   request.ServiceAccountUser(metav1.NamespaceSystem, account),
@@ -59,7 +58,7 @@ func (a *Access) AsController(account string) *Access {
 	}, "kube-controller-manager")
 }
 
-// Client is a client for a resource or subresource with the Go type T, for example
+// Client is a client for a resource or subresource whose objects have the Go type T, for example
 // *corev1.ConfigMap. It is safe for concurrent use.
 type Client[T codec.Object] struct {
 	access      *Access
@@ -68,13 +67,13 @@ type Client[T codec.Object] struct {
 	cached      bool
 }
 
-// For returns a client for a resource. The client looks up the resource at each use, so the resource need not
+// For returns a client for a resource. The client looks up the resource on each call, so the resource need not
 // be served yet when For is called.
 func For[T codec.Object](access *Access, resource schema.GroupVersionResource) *Client[T] {
 	return &Client[T]{access: access, resource: resource}
 }
 
-// Subresource returns a client for a subresource of the resource.
+// Subresource returns a client for a subresource of c's resource.
 func (c *Client[T]) Subresource(name string) *Client[T] {
 	return &Client[T]{access: c.access, resource: c.resource, subresource: name, cached: c.cached}
 }
@@ -87,8 +86,8 @@ func (c *Client[T]) Cached() *Client[T] {
 	return &cached
 }
 
-// find returns the resource of a client and its storage, converted to S. It returns an error if the
-// resource is not served or does not support the verb.
+// find returns the resource of a client, and its storage converted to S. It returns an error if the resource is
+// not served or its storage does not implement S.
 func find[S any, T codec.Object](c *Client[T]) (*rest.Resource, S, error) {
 	var none S
 	resource := c.access.Find(c.resource.GroupVersion(), c.resource.Resource, c.subresource)
@@ -111,12 +110,12 @@ func (c *Client[T]) String() string {
 	return name
 }
 
-// serverUser returns the user of an Access without a User. Its name is the same as in kube-apiserver.
+// serverUser returns the user of an Access without a User. The user name is the same as in kube-apiserver.
 func serverUser() *request.User {
 	return &request.User{Name: "system:apiserver", Groups: []string{request.GroupMasters, request.GroupAuthenticated}}
 }
 
-// context returns the context for a write by the user of the client.
+// context returns the context for a write by the client's user.
 func (c *Client[T]) context(ctx context.Context, verb string, name types.NamespacedName) context.Context {
 	info := &request.Info{
 		IsResource: true, Verb: verb, Group: c.resource.Group, Version: c.resource.Version, Resource: c.resource.Resource,

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Get returns the current state of an object. The object is shared and must not be modified. If the object
-// does not exist, the error is an API error with reason NotFound.
+// Get returns the current state of an object. The returned object is shared and must not be modified. If the
+// object does not exist, the error is an API error with reason NotFound.
 func (c *Client[T]) Get(ctx context.Context, name types.NamespacedName) (T, error) {
 	resource, storage, err := find[rest.Getter](c)
 	if err != nil {
@@ -28,8 +28,9 @@ func (c *Client[T]) Get(ctx context.Context, name types.NamespacedName) (T, erro
 	return c.read(resource, record)
 }
 
-// List iterates over the selected objects in a namespace, or in all namespaces if namespace is empty. The
-// objects are shared and must not be modified. The iteration ends after the first error.
+// List iterates over the objects in a namespace that options selects, or over those in all namespaces if
+// namespace is empty. The objects are shared and must not be modified. The iteration ends after the first
+// error.
 func (c *Client[T]) List(ctx context.Context, namespace string, options rest.ListOptions) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -68,7 +69,7 @@ func (c *Client[T]) Collection() (Collection, error) {
 	return storage, err
 }
 
-// read decodes a record and converts it to the version of a resource.
+// read decodes a record and converts it to the version of the resource.
 func (c *Client[T]) read(resource *rest.Resource, record *codec.Record) (T, error) {
 	if c.cached {
 		obj, err := record.Cached()
@@ -78,8 +79,8 @@ func (c *Client[T]) read(resource *rest.Resource, record *codec.Record) (T, erro
 	return typed[T](resource, record, obj, err)
 }
 
-// typed converts a decoded object from the hub version to the version of a resource. If err, the error of
-// decoding the object, is not nil, typed returns it with the name of the object.
+// typed converts obj, a decoded object in the hub version, to the version of the resource. err is the error of
+// the decoding; if it is not nil, typed adds the name of the object to it and returns it.
 func typed[T codec.Object](resource *rest.Resource, record *codec.Record, obj codec.Object, err error) (T, error) {
 	var none T
 	if err != nil {

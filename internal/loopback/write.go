@@ -13,16 +13,16 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Writes return the errors of the API, so apierrors.IsConflict, IsAlreadyExists, IsInvalid and so on apply.
-// Returned objects are shared and must not be modified. If ctx ends during a write, the write may continue for
-// stopGrace. A stopped controller therefore ends between two writes, and still receives the result of its last
-// write.
+// Writes return the errors of the API, so apierrors.IsConflict, IsAlreadyExists, IsInvalid and so on can be
+// used. Returned objects are shared and must not be modified. If ctx ends during a write, the write may
+// continue for stopGrace. A stopped controller therefore ends between two writes, and still receives the result
+// of its last write.
 
 // stopGrace is the maximum time for which a write continues after its context has ended.
 const stopGrace = 5 * time.Second
 
-// uninterrupted returns a context for one write, which ends stopGrace after ctx. It returns the error of ctx if
-// ctx has already ended. The caller must call done after the write.
+// uninterrupted returns a context for one write that ends stopGrace after ctx ends. If ctx has already ended,
+// it returns the error of ctx. The caller must call done after the write.
 func uninterrupted(ctx context.Context) (write context.Context, done func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -43,8 +43,8 @@ func uninterrupted(ctx context.Context) (write context.Context, done func(), err
 	}, nil
 }
 
-// Create creates an object and returns the stored object. The caller must not use obj afterwards. If the
-// object exists, the error is an API error with reason AlreadyExists.
+// Create creates an object and returns the stored object. The caller must not use obj afterwards. If the object
+// already exists, the error is an API error with reason AlreadyExists.
 func (c *Client[T]) Create(ctx context.Context, obj T) (T, error) {
 	resource, _, err := find[rest.Creater](c)
 	if err != nil {
@@ -61,10 +61,10 @@ func (c *Client[T]) Create(ctx context.Context, obj T) (T, error) {
 	return result[T](resource)(c.access.API.Create(c.context(ctx, "create", name), resource, obj, metav1.CreateOptions{FieldManager: c.access.Manager}))
 }
 
-// Update calls change with a copy of the current object, replaces the object with the modified copy, and
+// Update replaces an object. It calls change with a copy of the current object, writes the modified copy, and
 // returns the stored object. change may be called several times, each time with a new copy of the current
-// object. If change returns an error, Update returns this error. If change modifies nothing, no write occurs.
-// If the object does not exist, the error is an API error with reason NotFound.
+// object. If change returns an error, Update returns this error. If change modifies nothing, nothing is
+// written. If the object does not exist, the error is an API error with reason NotFound.
 func (c *Client[T]) Update(ctx context.Context, name types.NamespacedName, change func(T) error) (T, error) {
 	resource, _, err := find[rest.Updater](c)
 	if err != nil {
@@ -90,10 +90,10 @@ func (c *Client[T]) Update(ctx context.Context, name types.NamespacedName, chang
 	return result[T](resource)(c.access.API.Update(c.context(ctx, "update", name), resource, changed, metav1.UpdateOptions{FieldManager: c.access.Manager}))
 }
 
-// Apply performs a server-side apply (KEP-555). configuration contains apiVersion, kind, the name and the
-// fields that the manager sets. If the object does not exist, Apply creates it. If force is true, Apply takes
-// over fields that other managers own; otherwise, a conflict with another manager results in an API error with
-// reason Conflict.
+// Apply performs a server-side apply (KEP-555). configuration contains the apiVersion, the kind, the name and
+// the fields that the manager sets. If the object does not exist, Apply creates it. If force is true, Apply
+// takes over fields that other managers own; otherwise, a conflict with another manager results in an API error
+// with reason Conflict.
 func (c *Client[T]) Apply(ctx context.Context, configuration *unstructured.Unstructured, force bool) (T, error) {
 	resource, _, err := find[rest.Updater](c)
 	if err != nil {
@@ -127,9 +127,10 @@ func (c *Client[T]) Delete(ctx context.Context, name types.NamespacedName, optio
 	return err
 }
 
-// NewDeleter returns a function that deletes single objects in a namespace, or in any namespace if namespace is
-// empty, as part of one collection deletion. The function is safe for concurrent use; gone reports whether the
-// object no longer exists. NewDeleter returns an error if the resource is not served or cannot be deleted.
+// NewDeleter returns a function that deletes one object per call, as part of a single deletion of a collection.
+// The collection consists of the objects in a namespace, or in all namespaces if namespace is empty. The
+// returned function is safe for concurrent use; gone reports whether the object no longer exists. NewDeleter
+// returns an error if the resource is not served or cannot be deleted.
 func (c *Client[T]) NewDeleter(ctx context.Context, namespace string, options metav1.DeleteOptions) (func(types.NamespacedName) (gone bool, err error), error) {
 	resource, _, err := find[rest.GracefulDeleter](c)
 	if err != nil {
@@ -150,7 +151,6 @@ func (c *Client[T]) NewDeleter(ctx context.Context, namespace string, options me
 	}, nil
 }
 
-// result returns a function that converts the result of a write to T.
 func result[T codec.Object](resource *rest.Resource) func(*codec.Record, error) (T, error) {
 	return func(record *codec.Record, err error) (T, error) {
 		if err != nil || record == nil {

@@ -1,11 +1,10 @@
-// Package simulation controls the time and randomness of test servers. A Simulation has a clock
-// that the test moves, and random numbers that depend on a seed. A nil *Simulation uses the
-// machine's clock and real randomness.
+// Package simulation controls the time and randomness of test servers. A Simulation has a clock that the test
+// moves, and random numbers that depend on a seed. A nil *Simulation uses the machine's clock and real
+// randomness.
 //
-// Code that writes or compares times that clients see (timestamps, expirations), or that generates
-// UIDs and names, uses this package. It is not for measurements (timeouts, intervals, audit
-// timestamps), for leader elections, whose candidates have their own clocks, or for certificates
-// that other programs sign.
+// Use this package in code that writes or compares times that clients see (timestamps, expirations), or that
+// generates UIDs and names. Do not use it for measurements (timeouts, intervals, audit timestamps), for leader
+// election, where each candidate has its own clock, or for certificates that other programs sign.
 package simulation
 
 import (
@@ -23,17 +22,17 @@ import (
 
 // Config configures a Simulation.
 type Config struct {
-	// Time is the initial time of a clock that moves only by Advance. The zero time selects a clock that
-	// runs like the machine's clock.
+	// Time is the initial time of the clock, which then moves only when Advance is called. The zero time
+	// selects a clock that runs like the machine's clock.
 	Time time.Time
 	// Seed determines UIDs and generated names; 0 selects real randomness.
 	Seed uint64
-	// UID replaces all UIDs, for recordings; "" selects a different UID for each call.
+	// UID is returned for all UIDs, for use in recordings; "" selects a different UID for each call.
 	UID types.UID
 }
 
-// Simulation is the clock and the source of random numbers of a test server. Except for Advance,
-// all methods may be called on nil. It is safe for concurrent use.
+// Simulation is the clock and the source of random numbers of a test server. All methods except Advance may be
+// called on nil. It is safe for concurrent use.
 type Simulation struct {
 	config Config
 	mu     struct {
@@ -45,7 +44,7 @@ type Simulation struct {
 	}
 }
 
-// New returns a Simulation whose clock shows config.Time.
+// New returns a Simulation whose clock starts at config.Time.
 func New(config Config) *Simulation {
 	s := &Simulation{config: config}
 	s.mu.moved, s.mu.alarms, s.mu.uses = make(chan struct{}), map[*alarm]bool{}, map[string]uint64{}
@@ -70,8 +69,8 @@ func (s *Simulation) nowLocked() time.Time {
 	return now.Add(s.mu.offset)
 }
 
-// Shifted returns the machine's time plus the movements of the clock. It is for credentials with
-// real timestamps, such as certificates, which expire when the clock is moved far enough.
+// Shifted returns the machine's time plus the sum of all movements of the clock. It is for credentials with
+// real timestamps, such as certificates; they expire when the clock is moved far enough.
 func (s *Simulation) Shifted() time.Time {
 	if s == nil {
 		return time.Now()
@@ -81,7 +80,7 @@ func (s *Simulation) Shifted() time.Time {
 	return time.Now().Add(s.mu.offset)
 }
 
-// Until returns the duration until t by the clock.
+// Until returns the duration from the time of the clock to t.
 func (s *Simulation) Until(t time.Time) time.Duration { return t.Sub(s.Now()) }
 
 // alarm is a pending call of AfterFunc.
@@ -91,8 +90,8 @@ type alarm struct {
 	timer *time.Timer // nil if the clock is stopped before the time
 }
 
-// AfterFunc calls f in its own goroutine when the clock reaches a time. stop cancels the call if it
-// has not started. It does not wait for f.
+// AfterFunc calls f in its own goroutine when the clock reaches the time at. stop prevents the call if f has
+// not started; it does not wait for f to return.
 func (s *Simulation) AfterFunc(at time.Time, f func()) (stop func()) {
 	if s == nil {
 		timer := time.AfterFunc(time.Until(at), f)
@@ -106,7 +105,8 @@ func (s *Simulation) AfterFunc(at time.Time, f func()) (stop func()) {
 	return func() { s.removeAlarm(a) }
 }
 
-// setTimerLocked starts the timer of an alarm, depending on the current state of the clock.
+// setTimerLocked stops the timer of an alarm, and starts a new one if the clock runs or has already reached the
+// time of the alarm.
 func (s *Simulation) setTimerLocked(a *alarm) {
 	if a.timer != nil {
 		a.timer.Stop()
@@ -122,8 +122,7 @@ func (s *Simulation) setTimerLocked(a *alarm) {
 	})
 }
 
-// removeAlarm removes an alarm and stops its timer. It returns false if the alarm was removed
-// before.
+// removeAlarm removes an alarm and stops its timer. It returns false if the alarm had already been removed.
 func (s *Simulation) removeAlarm(a *alarm) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +134,7 @@ func (s *Simulation) removeAlarm(a *alarm) bool {
 	return waiting
 }
 
-// Advance moves the clock by a duration, which may be negative. It must not be called on nil.
+// Advance moves the clock by d, which may be negative. It must not be called on nil.
 func (s *Simulation) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,8 +146,7 @@ func (s *Simulation) Advance(d time.Duration) {
 	}
 }
 
-// Moved returns a channel that is closed when the clock is moved the next time; nil for a nil
-// *Simulation.
+// Moved returns a channel that is closed when the clock is next moved. The channel of a nil *Simulation is nil.
 func (s *Simulation) Moved() <-chan struct{} {
 	if s == nil {
 		return nil
@@ -158,9 +156,9 @@ func (s *Simulation) Moved() <-chan struct{} {
 	return s.mu.moved
 }
 
-// Random returns a source of random numbers for a purpose, such as the name of an object. If there
-// is a seed, the numbers depend only on the seed, the purpose, and the number of earlier calls for
-// the purpose. The caller owns the source, which is not safe for concurrent use.
+// Random returns a source of random numbers for a purpose, such as the name of an object. If there is a seed,
+// the numbers depend only on the seed, the purpose, and the number of earlier calls for the same purpose. The
+// caller owns the source, which is not safe for concurrent use.
 func (s *Simulation) Random(purpose ...string) *rand.Rand {
 	if s == nil || s.config.Seed == 0 {
 		return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
@@ -178,7 +176,7 @@ func (s *Simulation) seeded(purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])))
 }
 
-// UID returns a new UID (version 4) for a purpose; see Random.
+// UID returns a new UID (version 4) for a purpose, as described for Random.
 func (s *Simulation) UID(purpose ...string) types.UID {
 	if s != nil && s.config.UID != "" {
 		return s.config.UID
@@ -196,7 +194,7 @@ func (s *Simulation) UID(purpose ...string) types.UID {
 
 type contextKey struct{}
 
-// With returns a context that contains a Simulation. If the Simulation is nil, it returns ctx.
+// With returns a copy of ctx that contains s, or ctx itself if s is nil.
 func With(ctx context.Context, s *Simulation) context.Context {
 	if s == nil {
 		return ctx
@@ -204,11 +202,11 @@ func With(ctx context.Context, s *Simulation) context.Context {
 	return context.WithValue(ctx, contextKey{}, s)
 }
 
-// From returns the Simulation of a context; nil, which is ready for use, if there is none.
+// From returns the Simulation in ctx. If there is none, it returns nil, which is ready for use.
 func From(ctx context.Context) *Simulation {
 	s, _ := ctx.Value(contextKey{}).(*Simulation)
 	return s
 }
 
-// Now returns the time of the context's Simulation, or the real time if there is none.
+// Now returns the time of the Simulation in ctx, or the real time if there is none.
 func Now(ctx context.Context) time.Time { return From(ctx).Now() }

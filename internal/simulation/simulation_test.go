@@ -49,8 +49,7 @@ func TestNil(t *testing.T) {
 	}
 }
 
-// TestSeed checks that random numbers depend on the seed, the purpose, and the number of earlier
-// calls only.
+// TestSeed checks that random numbers depend only on the seed, the purpose, and the number of earlier calls.
 func TestSeed(t *testing.T) {
 	t.Parallel()
 	one, same, other := simulation.New(simulation.Config{Seed: 1}), simulation.New(simulation.Config{Seed: 1}), simulation.New(simulation.Config{Seed: 2})
@@ -73,8 +72,8 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestAfterFunc checks that a function is called once when the clock reaches its time, by a move or
-// by itself, and not after stop.
+// TestAfterFunc checks that a function is called once when the clock reaches its time, whether the clock is
+// moved or runs, and that it is not called after stop.
 func TestAfterFunc(t *testing.T) {
 	t.Parallel()
 	called := make(chan string, 10)

@@ -36,9 +36,9 @@ type Client struct {
 	versions map[schema.GroupVersion][]metav1.APIResource
 }
 
-// Apply applies the objects: first definitions, then namespaces, then all others in their order. It blocks
-// until the definitions are served, for at most 30 seconds. It returns the first error; earlier objects
-// remain applied.
+// Apply applies definitions first, then namespaces, and then all other objects in their original order. It
+// blocks until the definitions are served, for at most 30 seconds. It stops at the first error and returns the
+// error; objects that were applied before remain.
 func (c *Client) Apply(ctx context.Context, objects []Object) error {
 	ordered := slices.Clone(objects)
 	slices.SortStableFunc(ordered, func(a, b Object) int { return cmp.Compare(a.rank(), b.rank()) })
@@ -59,7 +59,7 @@ func (c *Client) Apply(ctx context.Context, objects []Object) error {
 	return nil
 }
 
-// rank returns the position of an object in the order of dependencies.
+// rank returns the position of an object's kind in the order in which Apply applies objects.
 func (o Object) rank() int {
 	switch {
 	case o.isDefinition():
@@ -96,7 +96,6 @@ func (c *Client) applyObject(ctx context.Context, o Object) error {
 	return err
 }
 
-// collectionPath returns the path of the collection of o.
 func (c *Client) collectionPath(ctx context.Context, o Object) (string, error) {
 	gvk := o.GroupVersionKind()
 	root := "/apis/" + gvk.GroupVersion().String()
@@ -113,7 +112,7 @@ func (c *Client) collectionPath(ctx context.Context, o Object) (string, error) {
 	return root + "/namespaces/" + url.PathEscape(cmp.Or(o.GetNamespace(), metav1.NamespaceDefault)) + "/" + resource.Name, nil
 }
 
-// findResource finds the resource of a kind with discovery. Each version is discovered once.
+// findResource finds the resource of a kind through discovery. The discovery document of a version is cached.
 func (c *Client) findResource(ctx context.Context, root string, gvk schema.GroupVersionKind) (*metav1.APIResource, error) {
 	find := func() *metav1.APIResource {
 		all := c.versions[gvk.GroupVersion()]
@@ -156,8 +155,8 @@ func (c *Client) awaitDefinitions(ctx context.Context, definitions []Object) err
 	return nil
 }
 
-// awaitDefinition waits until a definition is established. It returns an error immediately if its
-// names conflict with another definition.
+// awaitDefinition waits until a definition is established. It returns an error immediately if the names in the
+// definition conflict with another definition.
 func (c *Client) awaitDefinition(ctx context.Context, o Object) error {
 	path, err := c.collectionPath(ctx, o)
 	if err != nil {
@@ -201,8 +200,8 @@ func isEstablished(definition []byte) (bool, error) {
 	return false, nil
 }
 
-// do sends a request and returns the body of the response. The error for an unsuccessful response
-// is the message of its Status.
+// do sends a request and returns the body of the response. If the response is not successful, the error
+// contains the message of the returned Status.
 func (c *Client) do(ctx context.Context, method, path, contentType string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package manifests reads objects from files and applies them to a server, like kubectl apply
-// --server-side. It applies definitions first and waits until they are served. It is for test
-// fixtures: it does not prune, and does not wait for other objects.
+// Package manifests reads objects from files and applies them to a server, like kubectl apply --server-side. It
+// applies definitions first and waits until their resources are served. It is for test fixtures: it does not
+// prune, and does not wait for objects other than definitions.
 package manifests
 
 import (
@@ -21,16 +21,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Object is an object of a manifest.
+// Object is an object that was read from a manifest.
 type Object struct {
 	*unstructured.Unstructured
-	// Source is the file of the object, and its document number if it is not the first; for errors.
+	// Source names the file of the object for error messages. It includes the number of the document in the
+	// file, except for the first document.
 	Source string
 }
 
-// Read returns the objects of files and directories. In a directory, it reads files with the
-// extensions .yaml, .yml and .json, sorted by name, and ignores subdirectories. It returns an error
-// for a file that is missing or invalid, or has a document that is not an object.
+// Read returns the objects of files and directories. In a directory, it reads the files with the extensions
+// .yaml, .yml and .json in the order of their names, and ignores subdirectories. It returns an error if a file
+// is missing or invalid, or contains a document that is not an object.
 func Read(paths ...string) ([]Object, error) {
 	var objects []Object
 	for _, path := range paths {
@@ -49,8 +50,8 @@ func Read(paths ...string) ([]Object, error) {
 	return objects, nil
 }
 
-// ReadDefinitions returns the CustomResourceDefinitions of files and directories, like Read. It
-// ignores other objects, and returns an error for a path without a definition.
+// ReadDefinitions is like Read, but returns only CustomResourceDefinitions. It returns an error for a path
+// without a definition.
 func ReadDefinitions(paths ...string) ([]Object, error) {
 	var definitions []Object
 	for _, path := range paths {
@@ -145,7 +146,7 @@ func appendDocument(objects []Object, document []byte, source string) ([]Object,
 	return objects, add(content)
 }
 
-// validate returns an error if a document is not an object.
+// validate returns an error unless o has an apiVersion, a kind, and a name or generateName.
 func (o Object) validate() error {
 	switch {
 	case o.GetAPIVersion() == "":

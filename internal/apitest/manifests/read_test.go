@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apitest/manifests"
 )
 
-// TestNumbers checks that numbers of manifests are not rounded.
+// TestNumbers checks that large numbers in manifests are not rounded.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "objects.yaml")

@@ -1,5 +1,4 @@
-// Package throwaway runs a server inside a test or a command. The server does not outlive the
-// process.
+// Package throwaway runs a server inside a test or a command, for at most the lifetime of the process.
 package throwaway
 
 import (
@@ -8,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/host"
 )
 
-// Server is a server that was ready when Start returned. It is safe for concurrent use.
+// Server is a started server. It is safe for concurrent use.
 type Server struct {
 	Host *host.Host
 	host.Serving
@@ -17,9 +16,9 @@ type Server struct {
 	err   error         // result of Run; valid after ended is closed
 }
 
-// Start starts a server and waits until it is ready. ctx limits only the wait; the server runs until Stop.
-// If the server does not start, Start returns the error of the server, or of ctx if ctx has ended. It
-// replaces config.OnServing.
+// Start starts a server and waits until the server is ready. ctx limits only the wait; the server then runs
+// until Stop is called. If the server does not start, Start returns the server's error, or the error of ctx if
+// ctx has ended. Start overwrites config.OnServing.
 func Start(ctx context.Context, config host.Config) (*Server, error) {
 	s := &Server{ended: make(chan struct{})}
 	ready := make(chan host.Serving, 1)
