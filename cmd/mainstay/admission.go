@@ -62,7 +62,7 @@ webhooks, including webhooks that are called less often because they keep failin
 	return command
 }
 
-// printRunningAdmission prints the admission of a running server.
+// printRunningAdmission prints the admission plugins and webhooks of a running server.
 func printRunningAdmission(ctx context.Context, out io.Writer, config, format string) error {
 	client, err := newAPIClient(config)
 	if err != nil {
@@ -87,7 +87,6 @@ func writeJSON(out io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// writeWebhooks prints the configured webhooks.
 func writeWebhooks(out io.Writer, states []webhooks.State) error {
 	if len(states) == 0 {
 		return nil

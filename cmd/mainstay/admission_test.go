@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/host"
 )
 
-// output runs the program and returns its output. It fails the test unless the exit code is code.
+// output runs a command and returns its output. It fails the test unless the exit code is code.
 func output(t *testing.T, code int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -130,7 +130,7 @@ metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: x}}
 	}
 }
 
-// TestExplainedDecisions checks the table of the decisions of policies and webhooks.
+// TestExplainedDecisions checks the printed table of the decisions that policies and webhooks made.
 func TestExplainedDecisions(t *testing.T) {
 	t.Parallel()
 	valid, not := true, false
@@ -187,7 +187,7 @@ b.example.com  d              ValidatingWebhookConfiguration  7         called l
 	}
 }
 
-// TestExplainInterrupted checks that a signal ends the command while it waits for its standard input.
+// TestExplainInterrupted checks that a signal stops the command while it waits for data on its standard input.
 func TestExplainInterrupted(t *testing.T) {
 	t.Parallel()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

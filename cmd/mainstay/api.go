@@ -23,7 +23,7 @@ import (
 	"mainstay.dev/mainstay/internal/host"
 )
 
-// apiClient sends requests to a running server, as the user of a kubeconfig.
+// apiClient sends requests to a running server as the user of a kubeconfig.
 type apiClient struct {
 	http *http.Client
 	url  string
@@ -37,8 +37,8 @@ const (
 	apiPageSize = "500"
 )
 
-// newAPIClient returns a client with the credentials of a kubeconfig. If file is "", it reads
-// $KUBECONFIG or, if that is not set, the kubeconfig in ./mainstay-data.
+// newAPIClient returns a client with the credentials of a kubeconfig. If file is "", it reads the file that
+// $KUBECONFIG names or, if that is not set, the kubeconfig in ./mainstay-data.
 func newAPIClient(file string) (*apiClient, error) {
 	client, at, err := kubeconfig.Client(kubeconfigFile(file), nil)
 	if err != nil {
@@ -48,18 +48,18 @@ func newAPIClient(file string) (*apiClient, error) {
 	return &apiClient{client, at}, nil
 }
 
-// kubeconfigVar defines the flag for the kubeconfig of newAPIClient.
+// kubeconfigVar defines the flag --kubeconfig, whose value is the argument of newAPIClient.
 func kubeconfigVar(flags *pflag.FlagSet, file *string) {
 	flags.StringVar(file, "kubeconfig", "", "kubeconfig of the server and the user (default: $KUBECONFIG, or ./mainstay-data/admin.kubeconfig)")
 }
 
-// kubeconfigFile returns the kubeconfig of newAPIClient.
+// kubeconfigFile returns the path of the kubeconfig that newAPIClient(file) reads.
 func kubeconfigFile(file string) string {
 	return cmp.Or(file, os.Getenv("KUBECONFIG"), filepath.Join(host.DefaultDataDir, "admin.kubeconfig"))
 }
 
-// do sends a request with a JSON body, if body is not nil, and decodes the response into result. A PATCH is
-// a merge patch. It returns an error for a response that is not successful.
+// do sends a request and decodes the response into result. If body is not nil, it is sent as JSON; the body of
+// a PATCH is a merge patch. do returns an error if the response is not successful.
 func (c *apiClient) do(ctx context.Context, method, path string, body, result any) error {
 	var sent io.Reader
 	if body != nil {
@@ -89,14 +89,14 @@ func (c *apiClient) do(ctx context.Context, method, path string, body, result an
 		return fmt.Errorf("%s %s: %w", method, path, &apiError{response.StatusCode, responseError(response)})
 	}
 	decoder := json.NewDecoder(io.LimitReader(response.Body, apiMaxBytes))
-	decoder.UseNumber() // a float64 does not represent all 64-bit integers
+	decoder.UseNumber() // a float64 cannot represent all 64-bit integers
 	if err := decoder.Decode(result); err != nil {
 		return fmt.Errorf("%s %s: read the response: %w", method, path, err)
 	}
 	return nil
 }
 
-// apiError is a response that is not successful.
+// apiError is the error for a response that is not successful.
 type apiError struct {
 	code    int
 	message string
@@ -104,20 +104,20 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.message }
 
-// isStatus reports whether an error is a response with one of the status codes.
+// isStatus reports whether err is an apiError with one of the given status codes.
 func isStatus(err error, codes ...int) bool {
 	var failed *apiError
 	return errors.As(err, &failed) && slices.Contains(codes, failed.code)
 }
 
-// isTemporary reports whether a creation failed because the object or its namespace is being deleted, so
-// that it may succeed later.
+// isTemporary reports whether a creation failed because the object or its namespace is being deleted. A later
+// attempt may then succeed.
 func (e *apiError) isTemporary() bool {
 	return strings.Contains(e.message, "being deleted") || strings.Contains(e.message, "being terminated")
 }
 
-// listAll returns the objects of a collection that match a query, which may be nil. It reads the
-// collection in pages.
+// listAll returns the objects of a collection that match a query, which may be nil. It reads the collection
+// page by page.
 func listAll[T any](ctx context.Context, c *apiClient, path string, query url.Values) ([]T, error) {
 	query = maps.Clone(query)
 	if query == nil {

@@ -79,7 +79,7 @@ func (a *applyDiffCommand) run(ctx context.Context, fork, target string) error {
 	if target == "" {
 		target = source
 	}
-	// In a control plane that does not exist, all objects would seem to be deleted.
+	// If the target did not exist, all its objects would appear to be deleted.
 	if err := a.root.checkControlPlane(ctx, target); err != nil {
 		return err
 	}
@@ -115,16 +115,16 @@ func (a *applyDiffCommand) run(ctx context.Context, fork, target string) error {
 	return a.planWriter.run(ctx, plan)
 }
 
-// isDerived reports whether the object of a change is created by a controller. The controllers of the
-// target create such objects themselves.
+// isDerived reports whether a controller created the object of a change. The controllers of the target create
+// such objects themselves.
 func isDerived(c *history.Change) bool {
 	object := unstructured.Unstructured{Object: c.State()}
 	kind, _, _ := unstructured.NestedString(object.Object, "type")
 	return metav1.GetControllerOf(&object) != nil || c.Object.Resource == "secrets" && kind == string(corev1.SecretTypeServiceAccountToken)
 }
 
-// step returns the write of a change, or nil if the target has the change already. conflict describes a different change
-// of the target.
+// step returns the write that applies a change to the target, or nil if the target already has the change.
+// conflict is not empty if the target was changed differently.
 func (a *applyDiffCommand) step(ctx context.Context, c *history.Change) (step *writeStep, conflict string, err error) {
 	live, err := a.live(ctx, c)
 	if err != nil {
@@ -159,7 +159,8 @@ func (a *applyDiffCommand) step(ctx context.Context, c *history.Change) (step *w
 	return &writeStep{change: c, want: merged, live: live}, "", nil
 }
 
-// withoutIdentity returns a state without the fields in which objects that were created separately differ.
+// withoutIdentity returns a copy of a state without the fields that differ between two objects that were
+// created separately.
 func withoutIdentity(state map[string]any) map[string]any {
 	if state == nil {
 		return nil
@@ -179,7 +180,7 @@ func withoutIdentity(state map[string]any) map[string]any {
 	return object.Object
 }
 
-// live returns the object of a change in the target; nil if it does not exist.
+// live returns the object of a change as it is in the target, or nil if it does not exist there.
 func (a *applyDiffCommand) live(ctx context.Context, c *history.Change) (map[string]any, error) {
 	collection, err := collectionOf(c.State(), c)
 	if err != nil {
@@ -193,9 +194,9 @@ func (a *applyDiffCommand) live(ctx context.Context, c *history.Change) (map[str
 	return live, err
 }
 
-// mergeStates applies the difference of base and changed to live. conflicts are the paths of the fields
-// that differ from base in both, in different ways. The result has the status of live, and no managed
-// fields.
+// mergeStates applies the differences between base and changed to live. conflicts lists the paths of the fields
+// that differ from base in both changed and live, but have different values there. The result has the status of
+// live and no managed fields.
 func mergeStates(base, changed, live map[string]any) (merged map[string]any, conflicts []string) {
 	m := stateMerge{}
 	result, _ := m.merge("", withoutStatus(history.WithoutNoise(base)), withoutStatus(history.WithoutNoise(changed)), withoutStatus(history.WithoutNoise(live))).(map[string]any)
@@ -206,10 +207,10 @@ func mergeStates(base, changed, live map[string]any) (merged map[string]any, con
 	return result, m.conflicts
 }
 
-// stateMerge is a three-way merge. Lists are merged as a whole.
+// stateMerge is a three-way merge of states. It does not merge the elements of lists.
 type stateMerge struct{ conflicts []string }
 
-// absent is the value of a field that does not exist.
+// absent represents the value of a field that does not exist.
 type absent struct{}
 
 func (m *stateMerge) merge(path string, base, changed, live any) any {
@@ -243,7 +244,7 @@ func field(object map[string]any, name string) any {
 	return absent{}
 }
 
-// union returns the set of the names of all objects.
+// union returns the set of the field names of all objects.
 func union(objects ...map[string]any) map[string]bool {
 	names := map[string]bool{}
 	for _, object := range objects {

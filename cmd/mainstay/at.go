@@ -65,7 +65,7 @@ type atCommand struct {
 	command            []string
 }
 
-// parse parses the arguments. The moment may begin with a hyphen.
+// parse parses the arguments. The point in time may begin with a hyphen, as in -15m.
 func (a *atCommand) parse(args []string) error {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args, a.command = args[:i], args[i+1:]
@@ -96,8 +96,8 @@ func (a *atCommand) parse(args []string) error {
 	return checkMoment("the moment", a.moment)
 }
 
-// checkMoment returns an error for a moment that cannot be parsed. name is the name of the flag or argument. A valid moment
-// needs no escaping in a URL path.
+// checkMoment returns an error if a point in time cannot be parsed. name is the name of the flag or argument,
+// for the error. A valid value needs no escaping in a URL path.
 func checkMoment(name, moment string) error {
 	if _, _, err := history.ParseMoment(moment, time.Now()); err != nil {
 		return fmt.Errorf("%s is %q, but %w", name, moment, err)
@@ -137,7 +137,8 @@ func (a *atCommand) run() (err error) {
 	return err
 }
 
-// resolveMoment returns the revision of a moment, and the time of its last change. The moment must be valid; see checkMoment.
+// resolveMoment returns the revision at a point in time, and the time of the last change before it. moment must
+// be valid (see checkMoment).
 func resolveMoment(ctx context.Context, file, moment string) (revision, at string, err error) {
 	client, err := newAPIClient(file)
 	if err != nil {

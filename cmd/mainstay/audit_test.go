@@ -22,8 +22,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestAudit checks that the log file and the webhook receive all events of a client, including the
-// events shortly before the server stops.
+// TestAudit checks that the log file and the webhook receive all audit events of a client, including events
+// that occur shortly before the server stops.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -96,7 +96,7 @@ rules:
 		"Request watch configmaps/ 200 ResponseComplete",
 		"RequestResponse create namespaces/n 201 ResponseComplete request response",
 	}
-	slices.Sort(got) // the end of the watch is not ordered
+	slices.Sort(got) // the event for the end of the watch can be at any position
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s, want\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -137,7 +137,7 @@ func sendRequests(t *testing.T, s *testserver.Server) {
 	<-watch.ResultChan()
 }
 
-// summary formats an event as one line.
+// summary formats an audit event as one line.
 func summary(e *audit.Event) string {
 	text := fmt.Sprintf("%s %s %s/%s %d %s", e.Level, e.Verb, e.ObjectRef.Resource, e.ObjectRef.Name, e.ResponseStatus.Code, e.Stage)
 	if e.RequestObject != nil {

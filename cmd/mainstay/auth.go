@@ -94,7 +94,8 @@ func (w *whyOptions) run(ctx context.Context, out io.Writer, verb, what string) 
 	return nil
 }
 
-// resolveUser returns the user of the flags or of the kubeconfig, with the groups of all users.
+// resolveUser returns the user that the flags or the kubeconfig specify, including the groups that all users
+// have.
 func (w *whyOptions) resolveUser(ctx context.Context, client *apiClient) (*request.User, error) {
 	if w.user == "" {
 		if len(w.groups) > 0 {
@@ -121,7 +122,7 @@ func (w *whyOptions) resolveUser(ctx context.Context, client *apiClient) (*reque
 	return user, nil
 }
 
-// attributes returns the attributes of the request. It looks up resources in the server's
+// attributes returns the authorization attributes of the request. It looks up the resource in the server's
 // discovery.
 func (w *whyOptions) attributes(ctx context.Context, client *apiClient, user *request.User, verb, what string) (*authorizer.Attributes, error) {
 	a := &authorizer.Attributes{User: user, Verb: verb}
@@ -142,8 +143,8 @@ func (w *whyOptions) attributes(ctx context.Context, client *apiClient, user *re
 	return a, nil
 }
 
-// findResource finds RESOURCE or RESOURCE.GROUP in discovery, by its plural, singular or short
-// name.
+// findResource finds a resource in discovery. text is RESOURCE or RESOURCE.GROUP, where RESOURCE is the plural,
+// singular or short name.
 func findResource(ctx context.Context, client *apiClient, text string) (discoveredResource, error) {
 	resource, group, inGroup := strings.Cut(text, ".")
 	found, err := discoverResources(ctx, client)
@@ -178,7 +179,7 @@ func reviewAccess(ctx context.Context, client *apiClient, a *authorizer.Attribut
 	return &review.Status, nil
 }
 
-// readRBAC reads all roles and bindings of RBAC.
+// readRBAC reads all RBAC roles and bindings.
 func readRBAC(ctx context.Context, client *apiClient) (*rbac.Objects, error) {
 	const at = "/apis/rbac.authorization.k8s.io/v1/"
 	o := &rbac.Objects{}
@@ -246,7 +247,7 @@ func describeAttributes(a *authorizer.Attributes) string {
 	return text + " at the cluster scope"
 }
 
-// describeRule describes the permissions of a rule and its scope.
+// describeRule describes the permissions that a rule grants, and their scope.
 func describeRule(g *rbac.Grant) string {
 	text := "allows " + strings.Join(g.Rule.Verbs, ", ") + " of "
 	if len(g.Rule.NonResourceURLs) > 0 {

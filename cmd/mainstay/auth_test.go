@@ -15,8 +15,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestAuthCommands creates kubeconfigs of a user and of a service account, and explains their
-// permissions.
+// TestAuthCommands creates kubeconfigs for a user and for a service account, and explains their permissions.
 func TestAuthCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -96,8 +95,8 @@ func TestAuthCommands(t *testing.T) {
 	runCommand(t, 2, "--ttl is 876000h0m0s; it must be at most 596523h14m7s", "kubeconfig", "--user=x", "--ttl=876000h", "--kubeconfig="+adminFile)
 }
 
-// TestKubeconfigOfEnvironment checks that $KUBECONFIG replaces only the default data directory. It sets variables of the
-// process, so it is not parallel.
+// TestKubeconfigOfEnvironment checks that $KUBECONFIG replaces only the default data directory. It is not
+// parallel, because it sets environment variables of the process.
 func TestKubeconfigOfEnvironment(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other.kubeconfig")
 	t.Setenv("KUBECONFIG", other)

@@ -33,7 +33,7 @@ restores it.`,
 	return command
 }
 
-// backupSource has the flags of commands that read a backup.
+// backupSource contains the flags that are common to the commands that read a backup.
 type backupSource struct {
 	from       string
 	identities []string
@@ -44,7 +44,7 @@ func (s *backupSource) addFlags(c *cobra.Command) {
 	c.Flags().StringSliceVar(&s.identities, "identity", nil, "identity file of age with the key of an encrypted backup; may be repeated")
 }
 
-// open opens the backup and lists its objects.
+// open opens the backup and reads its catalog.
 func (s *backupSource) open(ctx context.Context) (*backup.Source, *backup.Catalog, error) {
 	if s.from == "" {
 		return nil, nil, &usageError{errors.New("--from is required")}
@@ -108,7 +108,7 @@ each moment from its beginning to its end can be restored.`,
 	return command
 }
 
-// generation describes a generation in the output of "mainstay backup list".
+// generation describes a backup generation in the output of "mainstay backup list".
 type generation struct {
 	Name          string    `json:"name"`
 	From          time.Time `json:"from"`
@@ -245,7 +245,7 @@ certificates are not in the backup: copy DATA-DIR/pki of the old server.`,
 	return command
 }
 
-// parseMoment parses --at of "mainstay restore".
+// parseMoment parses the value of --at of "mainstay restore".
 func parseMoment(text string, now time.Time) (backup.Moment, error) {
 	if text == "" {
 		return backup.Moment{}, nil
@@ -260,8 +260,8 @@ func parseMoment(text string, now time.Time) (backup.Moment, error) {
 	return backup.Moment{Revision: revision, Time: at}, nil
 }
 
-// createStore calls create with the directory of a new store in a data directory, and verifies the
-// store. After an error, no store exists.
+// createStore locks a data directory, calls create with the path of a new store in it, and verifies the store.
+// After an error, no store exists.
 func createStore(ctx context.Context, dataDir string, bar *progress, create func(store string) error) (embedded.Report, error) {
 	store, release, err := host.LockDataDir(dataDir)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestBackup kills a server with a backup, restores the backup, and compares the objects with the
-// acknowledged writes.
+// TestBackup repeatedly kills a server that has a backup, restores the backup, and compares the objects with
+// the acknowledged writes.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -85,13 +85,14 @@ func TestBackup(t *testing.T) {
 	runCommand(t, 1, "the object is damaged", append(source, "restore", "--data-dir="+path("fresh"))...)
 }
 
-// momentOfTest is the state after the creation of a config map.
+// momentOfTest is the expected state after the creation of a ConfigMap.
 type momentOfTest struct {
 	name, revision string
 	count          int
 }
 
-// check compares the config maps of a restored server, without the config maps that controllers create.
+// check compares the ConfigMaps of a restored server with the expected state. It ignores ConfigMaps that
+// controllers create.
 func (m *momentOfTest) check(t *testing.T, s *testserver.Server) {
 	t.Helper()
 	configMaps := clientOf(t, s).CoreV1().ConfigMaps("default")
@@ -111,7 +112,7 @@ func (m *momentOfTest) check(t *testing.T, s *testserver.Server) {
 	if _, err := configMaps.Get(t.Context(), m.name, metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
-	// A watch from an earlier revision must not miss changes.
+	// A watch that starts at an earlier revision must not miss changes.
 	w, err := configMaps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "100"})
 	if err == nil {
 		defer w.Stop()

@@ -65,7 +65,7 @@ The exit code is 0 if the store is consistent, and 1 otherwise.`,
 	return command
 }
 
-// printHistory prints the contents of an intact history, if there is one.
+// printHistory prints a summary of an intact history, or nothing if there is no history.
 func printHistory(out io.Writer, r archive.Report) error {
 	if r.Position == 0 {
 		return nil
@@ -81,7 +81,7 @@ func printHistory(out io.Writer, r archive.Report) error {
 	return nil
 }
 
-// checkStore checks a store, and the dependencies between its objects.
+// checkStore checks a store, including the references between its objects.
 func checkStore(ctx context.Context, store, prefix, encryptionConfig string, bar *progress) (embedded.Report, error) {
 	objects, err := controlplane.NewStoreCheck(prefix)
 	if err != nil {

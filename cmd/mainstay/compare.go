@@ -17,9 +17,9 @@ import (
 	"mainstay.dev/mainstay/internal/host/fleet"
 )
 
-// compareObjects returns the differences between the current objects of two control planes, as changes from before to
-// after in the order of forkChanges. Objects are matched by their names. UIDs, times, the status and generated objects are
-// ignored. An empty namespace selects all objects. It lists all objects of both control planes.
+// compareObjects returns the differences between the current objects of two control planes, as changes from
+// before to after in the order of forkChanges. It matches objects by name, and ignores UIDs, times, the status
+// and generated objects. An empty namespace selects all objects. It lists all objects of both control planes.
 func compareObjects(ctx context.Context, before, after *apiClient, namespace string) ([]*history.Change, error) {
 	resources, err := listedResources(ctx, before)
 	if err != nil {
@@ -41,7 +41,8 @@ func compareObjects(ctx context.Context, before, after *apiClient, namespace str
 	return relevantChanges(changes, namespace), nil
 }
 
-// isCompared reports whether the objects of a resource can be equal in two control planes.
+// isCompared reports whether compareObjects compares the objects of a resource. It skips resources whose
+// objects always differ between control planes.
 func isCompared(resource schema.GroupResource) bool {
 	switch resource.String() {
 	case "events", "events.events.k8s.io", "leases.coordination.k8s.io", "componentstatuses", "storageversions.internal.apiserver.k8s.io":
@@ -50,9 +51,9 @@ func isCompared(resource schema.GroupResource) bool {
 	return resource != controlplanes.Resource().GroupResource() && resource.Group != history.GroupVersion().Group
 }
 
-// belongsToServer reports whether the object of a change describes a control plane itself, and therefore
-// differs between all control planes. Such objects contain the authorities, the date of the first start,
-// and the kubeconfigs of declared control planes.
+// belongsToServer reports whether the object of a change describes the control plane itself, and therefore
+// differs between all control planes. Such objects contain certificate authorities, the date of the first
+// start, or the kubeconfigs of declared control planes.
 func belongsToServer(c *history.Change) bool {
 	if c.Namespace != metav1.NamespaceSystem {
 		return false
@@ -65,7 +66,8 @@ func belongsToServer(c *history.Change) bool {
 	return c.Object.Resource == "secrets" && kind == string(fleet.SecretType)
 }
 
-// listedResources returns the resources of a control plane that can be listed and compared, in their preferred version.
+// listedResources returns the resources of a control plane that compareObjects lists, each in its preferred
+// version.
 func listedResources(ctx context.Context, client *apiClient) (map[schema.GroupResource]schema.GroupVersionResource, error) {
 	found, err := discoverResources(ctx, client)
 	if err != nil {
@@ -82,7 +84,7 @@ func listedResources(ctx context.Context, client *apiClient) (map[schema.GroupRe
 	return resources, nil
 }
 
-// compareResource returns the differences of the objects of a resource.
+// compareResource returns the differences between the objects of one resource.
 func compareResource(ctx context.Context, before, after *apiClient, resource schema.GroupVersionResource) ([]*history.Change, error) {
 	path := versionPath(resource.GroupVersion()) + "/" + resource.Resource
 	old, err := objectsByName(ctx, before, path)
@@ -109,8 +111,8 @@ func compareResource(ctx context.Context, before, after *apiClient, resource sch
 	return changes, nil
 }
 
-// objectsByName returns the objects of a collection by namespace and name. The map is empty if the control
-// plane does not have the resource.
+// objectsByName returns the objects of a collection, keyed by namespace and name. The map is empty if the
+// control plane does not have the resource.
 func objectsByName(ctx context.Context, client *apiClient, path string) (map[string]map[string]any, error) {
 	list, err := listAll[map[string]any](ctx, client, path, nil)
 	if err != nil && !isStatus(err, http.StatusNotFound) {

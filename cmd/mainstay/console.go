@@ -27,7 +27,7 @@ type consoleCommand struct {
 
 	in  io.Reader
 	out io.Writer
-	// open opens a URL in the browser.
+	// open opens a URL in the user's browser.
 	open func(page string) error
 }
 
@@ -64,7 +64,7 @@ pages use only APIs of Kubernetes.`,
 	return command
 }
 
-// consoleShutdownTimeout is the maximum time for requests in progress when the command is interrupted.
+// consoleShutdownTimeout is how long requests in progress may take to finish after the command is interrupted.
 const consoleShutdownTimeout = time.Second
 
 func (k *consoleCommand) run(ctx context.Context) error {
@@ -115,7 +115,7 @@ func (k *consoleCommand) run(ctx context.Context) error {
 			return fmt.Errorf("serve the console: %w", err)
 		case _, ok := <-lines:
 			if !ok {
-				lines = nil // the input has ended, so no more sessions are possible
+				lines = nil // the input has ended, so no more codes can be requested
 				continue
 			}
 			show()
@@ -123,7 +123,7 @@ func (k *consoleCommand) run(ctx context.Context) error {
 	}
 }
 
-// prefix returns the path prefix of the control plane.
+// prefix returns the URL path prefix of the control plane.
 func (k *consoleCommand) prefix() string {
 	if k.controlPlane == "" {
 		return ""
@@ -131,8 +131,8 @@ func (k *consoleCommand) prefix() string {
 	return "/clusters/" + url.PathEscape(k.controlPlane)
 }
 
-// readLines returns a channel that receives a value for each line, and is closed at the end of the input. Its goroutine
-// ends with the input.
+// readLines returns a channel that receives one value for each line of in, and is closed at the end of in. Its
+// goroutine runs until then.
 func readLines(in io.Reader) <-chan struct{} {
 	lines := make(chan struct{})
 	go func() {
@@ -144,7 +144,7 @@ func readLines(in io.Reader) <-chan struct{} {
 	return lines
 }
 
-// openBrowser opens a URL in the default browser of the user.
+// openBrowser opens a URL in the user's default browser.
 func openBrowser(page string) error {
 	var command *exec.Cmd
 	switch runtime.GOOS {
@@ -161,6 +161,6 @@ func openBrowser(page string) error {
 	if err := command.Start(); err != nil {
 		return err
 	}
-	go func() { _ = command.Wait() }() // the program ends after it has passed the URL to the browser
+	go func() { _ = command.Wait() }() // the process exits after it has passed the URL to the browser
 	return nil
 }

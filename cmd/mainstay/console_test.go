@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// consoleTest is a running command console.
+// consoleTest is a running "mainstay console" command.
 type consoleTest struct {
 	*testing.T
 	input  io.Writer
@@ -27,7 +27,7 @@ type consoleTest struct {
 	ended  chan error
 }
 
-// startConsole runs the command console until the end of the test.
+// startConsole runs the command in the background until the end of the test.
 func startConsole(t *testing.T, command consoleCommand) *consoleTest {
 	t.Helper()
 	in, input := io.Pipe()
@@ -60,7 +60,7 @@ func (c *consoleTest) line() string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-// page returns the address of the next URL of the output, its path, and its code.
+// page reads the next line of the output, which is a URL, and returns its address, path and code.
 func (c *consoleTest) page() (address, path, code string) {
 	c.Helper()
 	url := c.line()
@@ -88,7 +88,7 @@ func (c *consoleTest) exchange(address, code string) (status int, token string) 
 	return response.StatusCode, string(body)
 }
 
-// get sends a request to the API. The test ends with an error if it fails.
+// get sends an authenticated GET. It ends the test if no response is received.
 func (c *consoleTest) get(url, token string) *http.Response {
 	c.Helper()
 	r, err := http.NewRequestWithContext(c.Context(), "GET", url, nil)
@@ -104,7 +104,7 @@ func (c *consoleTest) get(url, token string) *http.Response {
 	return response
 }
 
-// TestConsole uses the console with a real server, and stops it during a watch.
+// TestConsole uses the console with a real server, and stops the command during a watch.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	s := testserver.New(t, testserver.Options{Dir: filepath.Join(t.TempDir(), "data")})
@@ -160,7 +160,7 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// writeKubeconfig writes a kubeconfig of a server that does not run.
+// writeKubeconfig writes a kubeconfig for a server that is not running, and returns its path.
 func writeKubeconfig(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -171,7 +171,8 @@ func writeKubeconfig(t *testing.T) string {
 	return file
 }
 
-// TestConsolePages checks the URLs for control planes, and the effect of --no-browser and of a failed start of the browser.
+// TestConsolePages checks the URLs of control planes, the effect of --no-browser, and the output if the browser
+// cannot be started.
 func TestConsolePages(t *testing.T) {
 	t.Parallel()
 	file := writeKubeconfig(t)
@@ -211,7 +212,7 @@ func TestConsolePages(t *testing.T) {
 	}
 }
 
-// TestConsoleUsage checks invalid arguments, and a signal.
+// TestConsoleUsage checks the errors for invalid arguments, and that a signal stops the command.
 func TestConsoleUsage(t *testing.T) {
 	t.Parallel()
 	file := "--kubeconfig=" + writeKubeconfig(t)

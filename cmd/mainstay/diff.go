@@ -90,7 +90,7 @@ func (d *diffCommand) run(ctx context.Context, args []string) error {
 // changedObject contains the first and the last change of an object.
 type changedObject struct{ first, last *history.Change }
 
-// changedObjects returns the changed objects in the order of their first changes.
+// changedObjects groups changes by object. The result is in the order of the first change of each object.
 func changedObjects(changes []history.Change) []changedObject {
 	type key struct{ resource, namespace, name string }
 	var objects []changedObject

@@ -7,7 +7,7 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 )
 
-// discoveredResource is a resource of a version of an API group.
+// discoveredResource is a resource in one version of an API group.
 type discoveredResource struct {
 	group, version string
 	*apidiscoveryv2.APIResourceDiscovery
@@ -16,8 +16,8 @@ type discoveredResource struct {
 // isNamespaced reports whether the objects of the resource are in namespaces.
 func (r discoveredResource) isNamespaced() bool { return r.Scope == apidiscoveryv2.ScopeNamespace }
 
-// discoverResources returns the resources of a server, in the order of the server: the preferred version of a group
-// precedes its other versions.
+// discoverResources returns the resources of a server in the order of its discovery document, in which the
+// preferred version of a group precedes the other versions.
 func discoverResources(ctx context.Context, client *apiClient) ([]discoveredResource, error) {
 	var found []discoveredResource
 	for _, path := range []string{"/api", "/apis"} {

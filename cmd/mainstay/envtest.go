@@ -20,15 +20,14 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 )
 
-// Names of this program as kube-apiserver, and as a placeholder for etcd.
+// The names under which this program runs as kube-apiserver, and as a placeholder for etcd.
 const (
 	kubeAPIServerName = "kube-apiserver"
 	etcdName          = "etcd"
 )
 
-// assetsMarker is the name of a file in each folder that envtest-assets has created and may
-// replace. It contains the values of --controllers and --emulated-version for the folder's
-// kube-apiserver, each on a line.
+// assetsMarker is the name of a file in each folder that envtest-assets has created and may replace. The file
+// contains the values of --controllers and --emulated-version for the folder's kube-apiserver, one per line.
 const assetsMarker = ".mainstay-envtest-assets"
 
 func newEnvtestAssets() *cobra.Command {
@@ -90,13 +89,13 @@ type assets struct {
 	minor       int // emulated minor version; 0 emulates none
 }
 
-// encode returns the content of the file assetsMarker.
+// encode returns the content of the file named assetsMarker.
 func (a assets) encode() []byte {
 	return fmt.Appendf(nil, "%s\n%d\n", strings.Join(a.controllers, ","), a.minor)
 }
 
-// readAssets returns the settings that envtest-assets has recorded in a folder. All controllers are
-// disabled if the list of controllers is empty, or envtest-assets has not created the folder.
+// readAssets returns the settings that envtest-assets has recorded in a folder. If the recorded list of
+// controllers is empty, or if envtest-assets has not created the folder, all controllers are disabled.
 func readAssets(dir string) (assets, error) {
 	a := assets{controllers: []string{"-*"}}
 	recorded, err := os.ReadFile(filepath.Join(dir, assetsMarker))
@@ -119,8 +118,8 @@ func readAssets(dir string) (assets, error) {
 	return a, nil
 }
 
-// createAssets creates the files of the folder, and records the settings in it. It replaces files
-// only in a folder that it has created.
+// createAssets creates the files of the folder and records the settings in it. It replaces existing files only
+// if envtest-assets has created the folder.
 func createAssets(dir string, settings assets) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -161,8 +160,8 @@ func createAssets(dir string, settings assets) error {
 	return nil
 }
 
-// replaceFile replaces a file by renaming a new one. It never writes to an existing file, so it
-// does not follow symbolic links.
+// replaceFile writes a new file and renames it to name. It never writes to an existing file, so it does not
+// follow symbolic links.
 func replaceFile(name string, content []byte) error {
 	part, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
@@ -175,8 +174,7 @@ func replaceFile(name string, content []byte) error {
 	return os.Rename(part.Name(), name)
 }
 
-// programDir returns the folder that the running program was started from, or "" if the
-// operating system does not report it.
+// programDir returns the folder of the running executable, or "" if the operating system does not report it.
 func programDir() string {
 	program, err := os.Executable()
 	if err != nil {
@@ -192,8 +190,8 @@ func executableName(name string) string {
 	return name
 }
 
-// linkOrCopy makes target a link to source, or a copy if links are not supported. It does not
-// disturb a program that runs from target.
+// linkOrCopy makes target a link to source, or a copy of source if links are not supported. It does not disturb
+// a process that was started from target.
 func linkOrCopy(source, target string, link func(source, target string) error) error {
 	if one, err := os.Stat(source); err == nil {
 		if other, err := os.Stat(target); err == nil && os.SameFile(one, other) {
@@ -255,10 +253,10 @@ func newKubeAPIServer(p process) *cobra.Command {
 	return command
 }
 
-// applyKubeAPIServerDefaults changes the defaults of serve to the defaults of kube-apiserver. Without
-// --data-dir, the server writes only to --cert-dir. It runs only controllers that --controllers or the
-// folder of envtest-assets selects. The folder also selects the Kubernetes version. If --etcd-servers is
-// the placeholder, objects are stored in memory.
+// applyKubeAPIServerDefaults replaces the defaults of serve with the defaults of kube-apiserver. Without
+// --data-dir, the server writes only to --cert-dir. The server runs only the controllers that --controllers or
+// the assets folder selects. The folder also selects the Kubernetes version. If --etcd-servers names the etcd
+// placeholder, objects are stored in memory.
 func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, assets string, log io.Writer) error {
 	c := &f.config
 	c.Storage.InMemory = !f.all.Changed("data-dir")
@@ -283,14 +281,14 @@ func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, assets stri
 		fmt.Fprintf(log, "mainstay: --etcd-servers=%s is Mainstay's placeholder: this server stores objects in memory\n", strings.Join(c.Storage.Etcd.Servers, ","))
 		c.Storage.Etcd.Servers = nil
 	}
-	// Tests create objects with owners that do not exist, and finalize namespaces themselves.
+	// Tests create objects whose owners do not exist, and finalize namespaces themselves.
 	controllers := &c.ControlPlane.Controllers
 	controllers.KeepUnknownOwners, controllers.NamespaceGrace = true, namespaceGrace
 	return nil
 }
 
-// namespaceGrace gives tests time to finalize a deleted namespace themselves, if the namespace
-// controller is selected.
+// namespaceGrace is the delay before the namespace controller, if selected, finalizes a deleted namespace, so
+// that tests can finalize it themselves.
 const namespaceGrace = 500 * time.Millisecond
 
 // placeholderTimeout is the maximum time to wait for an etcd that does not listen yet. placeholderPoll is
@@ -300,8 +298,8 @@ const (
 	placeholderPoll    = 20 * time.Millisecond
 )
 
-// isPlaceholder reports whether the server at a URL is the placeholder. It waits until the server responds,
-// and returns false after placeholderTimeout. The error is the error of ctx.
+// isPlaceholder reports whether the server at a URL is the etcd placeholder. It waits until the server
+// responds, and returns false after placeholderTimeout. It returns an error only if ctx ends.
 func isPlaceholder(ctx context.Context, url string) (bool, error) {
 	if !strings.HasPrefix(url, "http://") {
 		return false, nil

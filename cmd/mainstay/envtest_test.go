@@ -36,8 +36,7 @@ func TestClientURLs(t *testing.T) {
 	}
 }
 
-// TestAssetsReplaceNoPrograms checks that envtest-assets does not replace programs that it has not
-// created.
+// TestAssetsReplaceNoPrograms checks that envtest-assets does not replace executables that it has not created.
 func TestAssetsReplaceNoPrograms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -56,7 +55,7 @@ func TestAssetsReplaceNoPrograms(t *testing.T) {
 	}
 }
 
-// commandLines returns command lines of programs that run kube-apiserver for tests.
+// commandLines returns the command lines with which other tools run kube-apiserver in tests, keyed by tool.
 func commandLines() map[string]string {
 	return map[string]string{
 		"envtest": `--advertise-address=127.0.0.1 --allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=/tmp/c
@@ -105,7 +104,7 @@ func commandLines() map[string]string {
 	}
 }
 
-// TestKnownCommandLines checks that each flag of these command lines is supported.
+// TestKnownCommandLines checks that all flags in the command lines of these tools are supported.
 func TestKnownCommandLines(t *testing.T) {
 	t.Parallel()
 	for name, line := range commandLines() {
@@ -147,8 +146,8 @@ func TestAssetsFollowNoLinks(t *testing.T) {
 	}
 }
 
-// TestSettingsOfAssets checks which controllers the folder's kube-apiserver runs: none, like the real
-// one, unless the folder or the command line selects some. It also checks the Kubernetes version.
+// TestSettingsOfAssets checks the controllers and the Kubernetes version of the folder's kube-apiserver. Like
+// the real one, it runs no controllers unless the folder or the command line selects some.
 func TestSettingsOfAssets(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -189,8 +188,8 @@ func TestSettingsOfAssets(t *testing.T) {
 	}
 }
 
-// TestControllersOutsideAssets tests a kube-apiserver that is not in a folder of
-// envtest-assets, as in the container image.
+// TestControllersOutsideAssets checks the settings of a kube-apiserver outside a folder of envtest-assets, as
+// in the container image.
 func TestControllersOutsideAssets(t *testing.T) {
 	t.Parallel()
 	if got, err := readAssets(t.TempDir()); err != nil || !slices.Equal(got.controllers, []string{"-*"}) || got.minor != 0 {

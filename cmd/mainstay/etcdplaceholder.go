@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// placeholderHeader is a header in all responses of the placeholder.
+// placeholderHeader is the name of a header that all responses of the placeholder contain.
 const placeholderHeader = "Mainstay-Placeholder"
 
-// defaultClientURL is the default of etcd's --listen-client-urls.
+// defaultClientURL is the default value of etcd's --listen-client-urls.
 const defaultClientURL = "http://localhost:2379"
 
 const placeholderHelp = `Replace etcd for envtest. The server responds to /health and /version on its client URLs and
@@ -37,7 +37,7 @@ func newEtcdPlaceholder(signals <-chan os.Signal) *cobra.Command {
 		Use:    etcdName,
 		Short:  "Replace etcd for tests",
 		Hidden: true,
-		// All flags of etcd are accepted.
+		// All flags of etcd are accepted, so cobra must not parse them.
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, arg := range args {

@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 
-// flagFiles creates the files that flags name.
+// flagFiles creates the files whose names are values of flags.
 type flagFiles struct {
 	*testing.T
 	dir string // directory of keys and certificates
@@ -45,7 +45,7 @@ func newFlagFiles(t *testing.T) flagFiles {
 
 func (f flagFiles) in(name string) string { return filepath.Join(f.dir, name) }
 
-// file creates a file and returns its name.
+// file creates a file and returns its path.
 func (f flagFiles) file(name, content string) string {
 	f.Helper()
 	path := filepath.Join(f.dir, name)
@@ -59,14 +59,14 @@ func (f flagFiles) kubeconfig() string {
 	return f.file("kubeconfig", "current-context: w\ncontexts: [{name: w, context: {cluster: w, user: w}}]\nclusters: [{name: w, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: w, user: {token: mine}}]\n")
 }
 
-// common returns flags that several servers have.
+// common returns the flags that all servers of the test have.
 func (f flagFiles) common() map[string]string {
 	return map[string]string{
 		"bind-address": "127.0.0.1", "secure-port": fmt.Sprint(freePort(f.T)), "advertise-address": "127.0.0.1",
 	}
 }
 
-// etcdFlags returns the flags of a server with etcd, and of its deprecated and rare settings.
+// etcdFlags returns the flags of a server that uses etcd. They include deprecated and rarely used flags.
 func (f flagFiles) etcdFlags() map[string]string {
 	etcd := etcdtest.Start(f.T, etcdtest.Options{TLS: true})
 	urls := strings.Join(etcd.URLs(), ",")
@@ -144,8 +144,7 @@ func (f flagFiles) embeddedFlags() map[string]string {
 	return flags
 }
 
-// serveUntilReady runs a command line until the server is ready, and then stops it. It returns its
-// output.
+// serveUntilReady runs a command line until the server is ready, stops the server, and returns its output.
 func serveUntilReady(t *testing.T, args []string) string {
 	t.Helper()
 	var output lockedBuffer
@@ -170,8 +169,8 @@ func serveUntilReady(t *testing.T, args []string) string {
 	return output.String()
 }
 
-// TestEveryFlag starts servers that together have each flag of kube-apiserver, except for --version,
-// which ends the program.
+// TestEveryFlag starts two servers that together set every flag of kube-apiserver, except for --version, which
+// prints the version and exits.
 func TestEveryFlag(t *testing.T) {
 	t.Parallel()
 	files := newFlagFiles(t)
@@ -209,7 +208,7 @@ func TestEveryFlag(t *testing.T) {
 	}
 }
 
-// TestInvalidFlags checks the errors of invalid values.
+// TestInvalidFlags checks the error messages for invalid values.
 func TestInvalidFlags(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing")
@@ -266,7 +265,7 @@ func TestInvalidFlags(t *testing.T) {
 	}
 }
 
-// TestDebugSocketErrors checks that a socket path in use ends the start.
+// TestDebugSocketErrors checks that the server does not start if the path of the debug socket is in use.
 func TestDebugSocketErrors(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")

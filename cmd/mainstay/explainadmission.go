@@ -28,7 +28,7 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints"
 )
 
-// explainer requests and prints the admission explanations of objects.
+// explainer requests and prints explanations of the admission of objects.
 type explainer struct {
 	client    *apiClient
 	namespace string
@@ -73,7 +73,7 @@ permissions as the write itself.`,
 	return command
 }
 
-// explainFile explains each object of a file.
+// explainFile explains the admission of each object in a file.
 func (e *explainer) explainFile(ctx context.Context, file string, stdin io.Reader) error {
 	content, err := readInput(ctx, file, stdin)
 	if err != nil {
@@ -94,7 +94,8 @@ func (e *explainer) explainFile(ctx context.Context, file string, stdin io.Reade
 	}
 }
 
-// readInput returns the content of a file; "-" is stdin. It returns the error of ctx if ctx ends while stdin has no data.
+// readInput returns the content of a file, or of stdin if file is "-". It returns the error of ctx if ctx ends
+// before stdin does.
 func readInput(ctx context.Context, file string, stdin io.Reader) ([]byte, error) {
 	if file != "-" {
 		return os.ReadFile(file)
@@ -102,8 +103,8 @@ func readInput(ctx context.Context, file string, stdin io.Reader) ([]byte, error
 	return readUntilDone(ctx, func() ([]byte, error) { return io.ReadAll(stdin) })
 }
 
-// readUntilDone returns the result of read, which reads the standard input. It returns the error of ctx if ctx ends
-// first; read then continues until the input has data or ends.
+// readUntilDone calls read, which reads the standard input, and returns its result. If ctx ends first, it
+// returns the error of ctx; read then continues in the background until the input has data or ends.
 func readUntilDone[T any](ctx context.Context, read func() (T, error)) (result T, err error) {
 	type outcome struct {
 		value T
@@ -183,7 +184,7 @@ func (e *explainer) collectionOf(ctx context.Context, obj *unstructured.Unstruct
 	return "", fmt.Errorf("the server has no %s in %s", obj.GetKind(), gv)
 }
 
-// explain sends a write as a dry run and returns the explanation of its admission.
+// explain sends a write as a dry run and returns the server's explanation of its admission.
 func (e *explainer) explain(ctx context.Context, method, path string, body []byte) (*endpoints.AdmissionExplanation, error) {
 	var explanation endpoints.AdmissionExplanation
 	if err := e.client.do(ctx, method, path+"?dryRun=All&explain=admission", json.RawMessage(body), &explanation); err != nil {
@@ -205,7 +206,7 @@ func formatOutcome(explanation *endpoints.AdmissionExplanation) string {
 	return text
 }
 
-// writeSteps prints the effects of plugins, and the number of plugin calls without effect.
+// writeSteps prints the effects of each plugin, and the number of plugin calls that had no effect.
 func writeSteps(out io.Writer, steps []admission.Step) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "PLUGIN\tPHASE\tDURATION\tEFFECT")
@@ -236,7 +237,7 @@ func writeSteps(out io.Writer, steps []admission.Step) error {
 	return err
 }
 
-// formatEffects returns the effects of a plugin, one per line.
+// formatEffects formats the effects of a plugin, one per line.
 func formatEffects(step *admission.Step) []string {
 	var lines []string
 	for i := range step.Decisions {
@@ -257,7 +258,7 @@ func formatEffects(step *admission.Step) []string {
 	return lines
 }
 
-// formatChanges returns the changed fields, one per line.
+// formatChanges formats the changed fields, one per line.
 func formatChanges(all []admission.Change) []string {
 	var lines []string
 	for _, change := range all {
@@ -273,8 +274,8 @@ func formatChanges(all []admission.Change) []string {
 	return lines
 }
 
-// formatDecision returns the result of a policy or webhook: a line with its name, and indented
-// lines with its effects.
+// formatDecision formats the decision of a policy or webhook: one line with its name, and an indented line for
+// each effect.
 func formatDecision(d *admission.Decision) []string {
 	source := fmt.Sprintf("webhook %s of %s", d.Webhook, d.Configuration)
 	if d.Policy != "" {

@@ -49,7 +49,7 @@ func writeFeatures(out io.Writer) error {
 	return table.Flush()
 }
 
-// writeFeaturesJSON writes a list of the gates.
+// writeFeaturesJSON prints all feature gates as a JSON array.
 func writeFeaturesJSON(out io.Writer) error {
 	type gate struct {
 		Name    feature.Gate   `json:"name"`

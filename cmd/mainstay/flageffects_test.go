@@ -115,7 +115,7 @@ func checkDebugSocket(t *testing.T, path string) {
 	}
 }
 
-// checkVerbosity changes the verbosity of the log at /debug/flags/v.
+// checkVerbosity checks that /debug/flags/v changes the verbosity of the log.
 func checkVerbosity(t *testing.T, client *kubernetes.Clientset, server *testserver.Server) {
 	t.Helper()
 	put := func(body string) (string, error) {
@@ -141,7 +141,8 @@ func checkVerbosity(t *testing.T, client *kubernetes.Clientset, server *testserv
 	}
 }
 
-// checkCertDir checks that the certificates in a folder verify the server.
+// checkCertDir checks that a folder contains the server's certificate, the CA certificate that signed it, and
+// the key.
 func checkCertDir(t *testing.T, dir, url string) {
 	encoded, err := os.ReadFile(filepath.Join(dir, "apiserver.crt"))
 	if err != nil {

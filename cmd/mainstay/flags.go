@@ -17,9 +17,9 @@ import (
 type serveFlags struct {
 	config host.Config
 	log    telemetry.LogConfig
-	// splitText and splitJSON write all log lines of a format, except errors, to the standard output.
+	// splitText and splitJSON send all log lines of their format, except errors, to the standard output.
 	splitText, splitJSON bool
-	// contentionProfiling records blocking events for /debug/pprof/block.
+	// contentionProfiling enables recording of blocking events for /debug/pprof/block.
 	contentionProfiling bool
 	version             bool
 	sections            []section
@@ -33,8 +33,8 @@ type section struct {
 	flags *pflag.FlagSet
 }
 
-// newServeFlags returns the flags with their defaults, in the sections of the help. Each flag is
-// defined in the AddFlags method of its configuration group.
+// newServeFlags returns the flags with their default values, grouped into the sections of the help. Each flag
+// is defined in the AddFlags method of the configuration to which it belongs.
 func newServeFlags() *serveFlags {
 	f := &serveFlags{}
 	c, api := &f.config, &f.config.ControlPlane
@@ -57,7 +57,7 @@ func newServeFlags() *serveFlags {
 	return f
 }
 
-// section adds a section with the flags of the given groups.
+// section adds a section that contains the flags of the given AddFlags functions.
 func (f *serveFlags) section(title string, groups ...func(*pflag.FlagSet)) {
 	flags := pflag.NewFlagSet(title, pflag.ContinueOnError)
 	flags.SortFlags = false
@@ -83,7 +83,7 @@ func (f *serveFlags) addLogFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.version, "version", false, "print the version and exit")
 }
 
-// values returns the values of all flags that have an effect, by name.
+// values returns the values of all flags by name, except for flags that have no effect.
 func (f *serveFlags) values() map[string]string {
 	values := map[string]string{}
 	f.all.VisitAll(func(flag *pflag.Flag) {
@@ -94,7 +94,7 @@ func (f *serveFlags) values() map[string]string {
 	return values
 }
 
-// splitsLog reports whether log lines that are not errors go to the standard output.
+// splitsLog reports whether log lines other than errors are written to the standard output.
 func (f *serveFlags) splitsLog() bool {
 	if f.log.Format == telemetry.FormatJSON {
 		return f.splitJSON
@@ -102,8 +102,7 @@ func (f *serveFlags) splitsLog() bool {
 	return f.splitText
 }
 
-// addTo adds all flags to a command, including hidden ones for the flags of kube-apiserver that have
-// no effect.
+// addTo adds all flags to flags, including hidden ones for the flags of kube-apiserver that have no effect.
 func (f *serveFlags) addTo(flags *pflag.FlagSet) {
 	f.all = flags
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -115,12 +114,13 @@ func (f *serveFlags) addTo(flags *pflag.FlagSet) {
 	addIgnoredFlags(flags)
 }
 
-// check applies the flags of test servers, and returns errors in flags that depend on each other.
+// check applies the flags for test servers, and returns an error if flags that depend on each other are
+// inconsistent.
 func (f *serveFlags) check() error {
 	return errors.Join(f.tests.applyTo(f.all, &f.config.Testing), f.checkLeadership())
 }
 
-// usage prints the flags by section. It is a cobra usage function.
+// usage prints the flags by section. It has the signature of a cobra usage function.
 func (f *serveFlags) usage(c *cobra.Command) error {
 	out := c.OutOrStderr()
 	fmt.Fprintf(out, "Usage:\n  %s\n\nExamples:\n%s\n", c.UseLine(), c.Example)

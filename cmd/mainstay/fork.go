@@ -115,7 +115,7 @@ func (f *forkCommand) run(ctx context.Context, source, name string) error {
 	return err
 }
 
-// delete deletes a control plane that cannot become ready.
+// delete deletes the control plane with the given UID, after it could not become ready.
 func (f *forkCommand) delete(ctx context.Context, uid types.UID, name string) error {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
 	return f.client.do(ctx, http.MethodDelete, controlPlanePath(name), &options, &json.RawMessage{})
@@ -125,11 +125,11 @@ func controlPlanesPath() string { return "/apis/mainstay.dev/v1/controlplanes" }
 
 func controlPlanePath(name string) string { return controlPlanesPath() + "/" + url.PathEscape(name) }
 
-// forkPoll is the interval of requests for the state of a new fork.
+// forkPoll is the interval at which the state of a new fork is requested.
 const forkPoll = 20 * time.Millisecond
 
-// await waits until a control plane is ready. After the timeout, it returns an error with the last reason in its condition
-// Ready.
+// await waits until a control plane is ready. After the timeout, it returns an error with the last reason in
+// the control plane's Ready condition.
 func (f *forkCommand) await(ctx context.Context, name string) (*controlplanes.ControlPlane, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()

@@ -40,7 +40,7 @@ func (h *historyTest) fork(name string) (*kubernetes.Clientset, *rest.Config) {
 	return client, config
 }
 
-// TestForkCarryOver changes a fork and its source, and carries the changes over.
+// TestForkCarryOver changes a fork and its source, and then applies the changes of the fork to the source.
 func TestForkCarryOver(t *testing.T) {
 	t.Parallel()
 	h := newHistoryTest(t)
@@ -67,7 +67,7 @@ func TestForkCarryOver(t *testing.T) {
 	if err := maps.Delete(t.Context(), "kept", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// A definition with an object, and an object with an owner, in a new namespace.
+	// Create a definition with an object, and an object with an owner, in a new namespace.
 	if _, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -138,8 +138,8 @@ func TestForkCarryOver(t *testing.T) {
 	h.expect(h.run(0, "apply-diff", "try", "--yes"), "root has all changes of try")
 }
 
-// TestForkOwners carries over objects whose owners the target has with other UIDs. With the UIDs of the fork, the garbage
-// collector of the target would delete the objects.
+// TestForkOwners applies changes of objects whose owners have other UIDs in the target than in the fork. With
+// the UIDs of the fork, the garbage collector of the target would delete the objects.
 func TestForkOwners(t *testing.T) {
 	t.Parallel()
 	h := newHistoryTest(t)
@@ -168,7 +168,7 @@ func TestForkOwners(t *testing.T) {
 	h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "different"}, Data: map[string]string{"x": "root"}})
 	h.expect(h.run(1, "apply-diff", "try", "--yes"), "conflict: configmaps/different -n shop: it was created in both", "1 of 5 objects were not written")
 
-	// Another client creates an owner between the plan and its writes.
+	// Another client creates an owner after the plan was made and before its writes.
 	target, err := newAPIClient(strings.TrimPrefix(h.kubeconfig, "--kubeconfig="))
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestForkOwners(t *testing.T) {
 	}
 }
 
-// TestLargeNumbers checks that undo and apply-diff write 64-bit integers that a float64 does not represent.
+// TestLargeNumbers checks that undo and apply-diff preserve 64-bit integers that a float64 cannot represent.
 func TestLargeNumbers(t *testing.T) {
 	t.Parallel()
 	h := newHistoryTest(t)
@@ -254,7 +254,6 @@ func TestLargeNumbers(t *testing.T) {
 	}
 }
 
-// createDefinition creates a definition.
 func createDefinition(t *testing.T, client dynamic.Interface, definition *apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
 	definition.APIVersion, definition.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
@@ -271,12 +270,12 @@ func createDefinition(t *testing.T, client dynamic.Interface, definition *apiext
 	}
 }
 
-// TestForkUsage checks invalid arguments.
+// TestForkUsage checks the errors for invalid arguments, and the permissions of the kubeconfig file.
 func TestForkUsage(t *testing.T) {
 	t.Parallel()
 	h := newHistoryTest(t)
 	h.fork("try")
-	// The kubeconfig of an administrator replaces a file that other users can read.
+	// A kubeconfig of an administrator must not keep the permissions of a file that other users can read.
 	file := filepath.Join(t.TempDir(), "readable.kubeconfig")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -313,7 +312,7 @@ func TestForkUsage(t *testing.T) {
 	}
 }
 
-// TestCompareControlPlanes compares the present objects of control planes that are not forks of each other.
+// TestCompareControlPlanes compares the current objects of control planes that are not forks of each other.
 func TestCompareControlPlanes(t *testing.T) {
 	t.Parallel()
 	h := newHistoryTest(t)

@@ -19,8 +19,8 @@ import (
 // controlPlaneArgument precedes the name of a control plane in the arguments of diff.
 const controlPlaneArgument = "control-plane/"
 
-// controlPlaneArguments returns the names in the arguments of a comparison: [BEFORE] AFTER. ok is false if the arguments do not
-// name control planes. before is "" if it is not specified.
+// controlPlaneArguments returns the names of control planes in the arguments of diff, [BEFORE] AFTER. before is
+// "" if there is only one argument. ok is false if the arguments do not name control planes.
 func controlPlaneArguments(args []string) (before, after string, ok bool) {
 	names := make([]string, len(args))
 	for i, arg := range args {
@@ -39,7 +39,7 @@ func controlPlaneArguments(args []string) (before, after string, ok bool) {
 	return "", "", false
 }
 
-// readFork returns the name of the source of a fork.
+// readFork returns the name of the control plane from which a fork was created.
 func readFork(ctx context.Context, client *apiClient, fork string) (source string, err error) {
 	var object controlplanes.ControlPlane
 	if err := client.do(ctx, http.MethodGet, controlPlanePath(fork), nil, &object); err != nil {
@@ -51,7 +51,7 @@ func readFork(ctx context.Context, client *apiClient, fork string) (source strin
 	return cmp.Or(object.Spec.From.ControlPlane, rootName), nil
 }
 
-// inControlPlane returns a client for a control plane.
+// inControlPlane returns a client for the API of a control plane.
 func (c *apiClient) inControlPlane(name string) *apiClient {
 	if name == rootName {
 		return c
@@ -67,8 +67,8 @@ func (c *apiClient) checkControlPlane(ctx context.Context, name string) error {
 	return c.do(ctx, http.MethodGet, controlPlanePath(name), nil, &controlplanes.ControlPlane{})
 }
 
-// forkChanges returns the changes of a fork in order of namespace, resource and name, without changes of the status and
-// generated objects. An empty namespace selects all objects.
+// forkChanges returns the changes of a fork, sorted by namespace, resource and name. It omits changes of the
+// status and of generated objects. An empty namespace selects all objects.
 func forkChanges(ctx context.Context, client *apiClient, fork, namespace string) ([]*history.Change, error) {
 	var list struct{ Items []*history.Change }
 	if err := client.inControlPlane(fork).do(ctx, http.MethodGet, fleet.ChangesPath, nil, &list); err != nil {
@@ -80,8 +80,7 @@ func forkChanges(ctx context.Context, client *apiClient, fork, namespace string)
 	return relevantChanges(list.Items, namespace), nil
 }
 
-// relevantChanges returns the changes of a namespace in the order of forkChanges, without changes of the status and generated
-// objects. It reuses the array of its argument.
+// relevantChanges filters and sorts changes as described for forkChanges. It modifies the slice changes.
 func relevantChanges(changes []*history.Change, namespace string) []*history.Change {
 	changes = slices.DeleteFunc(changes, func(c *history.Change) bool {
 		outside := namespace != "" && c.Namespace != namespace && objectName(c) != "namespaces/"+namespace
@@ -93,8 +92,8 @@ func relevantChanges(changes []*history.Change, namespace string) []*history.Cha
 	return changes
 }
 
-// isGenerated reports whether each control plane creates the object of a change itself. Such objects are
-// the certificates and the default service account of a namespace, and the registration of a definition.
+// isGenerated reports whether each control plane creates the object of a change itself, such as the ConfigMap
+// with the CA certificate and the default service account of a namespace, or the APIService of a definition.
 func isGenerated(c *history.Change) bool {
 	if c.Operation == history.Updated {
 		return false
@@ -109,9 +108,9 @@ func isGenerated(c *history.Change) bool {
 	return c.Object.Resource == "apiservices.apiregistration.k8s.io" && object.GetLabels()["kube-aggregator.kubernetes.io/automanaged"] != ""
 }
 
-// runControlPlanes prints the changes of a fork since it was forked, if before is "" or its source.
-// Otherwise, or if the changes of the fork are not available, it compares the present objects of before and
-// after.
+// runControlPlanes compares two control planes. If before is "" or the source of the fork after, it prints the
+// changes of the fork since its creation. Otherwise, or if these changes are not available, it compares the
+// current objects of before and after.
 func (d *diffCommand) runControlPlanes(ctx context.Context, before, after, namespace string) error {
 	root := d.client.apiClient
 	source, err := readFork(ctx, root, after)
@@ -139,7 +138,7 @@ func (d *diffCommand) runControlPlanes(ctx context.Context, before, after, names
 	return d.printChanges(changes, fmt.Sprintf("%s compared with %s", after, before))
 }
 
-// printChanges prints the differences of changes, and a line with their numbers.
+// printChanges prints the differences of each change, and a line with the number of changes.
 func (d *diffCommand) printChanges(changes []*history.Change, title string) error {
 	printer := newDiffer(d.out, d.all)
 	counts := map[history.Operation]int{}
@@ -161,7 +160,7 @@ func (d *diffCommand) printChanges(changes []*history.Change, title string) erro
 	return err
 }
 
-// withoutStatus returns a state without its status. The argument is not modified.
+// withoutStatus returns a copy of a state without its status.
 func withoutStatus(state map[string]any) map[string]any {
 	if state == nil {
 		return nil

@@ -117,7 +117,7 @@ func (h *historyCommand) print(ctx context.Context, c *history.Change) error {
 	return err
 }
 
-// describeChange returns a line about a change.
+// describeChange formats a change, with its changed fields on additional lines.
 func describeChange(c *history.Change) string {
 	line := fmt.Sprintf("%s  %s  %s  %s", c.CreationTimestamp.UTC().Format(time.RFC3339), c.Revision, c.Operation, describeObject(c))
 	if by := describeOrigin(c); by != "" {
@@ -132,7 +132,7 @@ func describeChange(c *history.Change) string {
 	return line
 }
 
-// describeOrigin returns who made a change.
+// describeOrigin describes who made a change. It returns "" if the user is unknown.
 func describeOrigin(c *history.Change) string {
 	if c.User == "" {
 		return ""

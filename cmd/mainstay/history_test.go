@@ -21,13 +21,13 @@ import (
 
 var errExists = errors.New("the object still exists")
 
-// historyTest has a server with two ConfigMaps in the namespace shop.
+// historyTest is a test with a server that has two ConfigMaps in the namespace shop.
 type historyTest struct {
 	*testing.T
 	server     *testserver.Server
 	admin      *kubernetes.Clientset
 	kubeconfig string
-	// prepared is a moment after the creation of the objects.
+	// prepared is a point in time after the creation of the objects, as an argument of a command.
 	prepared string
 }
 
@@ -72,7 +72,7 @@ func (h *historyTest) patch(name, patch string) {
 	}
 }
 
-// run runs a command and returns its output.
+// run runs a command and returns its output. It reports an error unless the exit code is code.
 func (h *historyTest) run(code int, args ...string) string {
 	h.Helper()
 	var out, errs bytes.Buffer
@@ -160,7 +160,7 @@ func TestUndo(t *testing.T) {
 		t.Errorf("write over an object that has changed since the plan: %v", err)
 	}
 
-	// A namespace with an owner and its dependent.
+	// Undo the deletion of a namespace with an owner and its dependent.
 	if err := h.admin.CoreV1().Namespaces().Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +175,8 @@ func TestUndo(t *testing.T) {
 	if a, b := h.get("a"), h.get("b"); a == nil || b == nil || a.UID != owner || b.OwnerReferences[0].UID != owner || a.Data["x"] != "1" {
 		t.Fatalf("restored: %+v, %+v", a, b)
 	}
-	// The garbage collector processes the owner references in order. When it has deleted c, it has also
-	// processed b, whose owner exists again.
+	// The garbage collector processes owner references in order. When it has deleted c, it has also processed
+	// b, whose owner has been recreated.
 	h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "missing", UID: "missing"}}}})
 	testserver.Eventually(t, time.Minute, func() error {
 		if h.get("c") != nil {
@@ -188,7 +188,7 @@ func TestUndo(t *testing.T) {
 		t.Error("the dependent of a restored owner was collected")
 	}
 
-	// Created objects are deleted, and later changes of others are conflicts.
+	// Undo deletes created objects. Later changes of other users are conflicts.
 	at := "rv/" + h.get("b").ResourceVersion
 	h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new"}})
 	h.patch("a", `{"data":{"x":"3"}}`)
@@ -199,7 +199,7 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// TestRestoreFrom checks the parameter that keeps the UID of a deleted object.
+// TestRestoreFrom checks the query parameter that preserves the UID of a deleted object.
 func TestRestoreFrom(t *testing.T) {
 	t.Parallel()
 	h := newHistoryTest(t)
@@ -230,8 +230,8 @@ func TestRestoreFrom(t *testing.T) {
 	}
 }
 
-// TestHistoryKilled kills a server during writes. No acknowledged write and no origin is missing in the
-// history.
+// TestHistoryKilled kills a server during writes. It checks that the history contains all acknowledged writes
+// with their origins.
 func TestHistoryKilled(t *testing.T) {
 	t.Parallel()
 	s := testserver.New(t, testserver.Options{Dir: filepath.Join(t.TempDir(), "data")})

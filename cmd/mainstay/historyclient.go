@@ -18,7 +18,7 @@ import (
 // historyClient reads the history of a server.
 type historyClient struct {
 	*apiClient
-	// namespace is the namespace of objects; "" for all namespaces.
+	// namespace selects the objects of one namespace; "" selects all namespaces.
 	namespace string
 }
 
@@ -40,7 +40,7 @@ func (f *historyFlags) addTo(flags *pflag.FlagSet, since string) {
 	kubeconfigVar(flags, &f.kubeconfig)
 }
 
-// addUntil defines the flag until.
+// addUntil defines the flag --until.
 func (f *historyFlags) addUntil(flags *pflag.FlagSet) {
 	flags.StringVar(&f.until, "until", "", "only changes before a time, or before an age such as 10m")
 }
@@ -57,7 +57,7 @@ func (f *historyFlags) client() (*historyClient, error) {
 	return c, nil
 }
 
-// query returns the parameters of a list of changes. object may be nil.
+// query returns the query parameters that select changes. object may be nil.
 func (f *historyFlags) query(object *objectPath) url.Values {
 	var fields []string
 	add := func(name, value string) {
@@ -87,7 +87,7 @@ func escapeSelector(value string) string {
 	return strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`).Replace(value)
 }
 
-// changes returns the changes that match a query, the oldest first.
+// changes returns the changes that match a query, oldest first.
 func (c *historyClient) changes(ctx context.Context, object *objectPath, query url.Values) ([]history.Change, error) {
 	path := "/apis/history.mainstay.dev/v1/changes"
 	if c.namespace != "" && (object == nil || object.namespace != "") {
@@ -96,14 +96,14 @@ func (c *historyClient) changes(ctx context.Context, object *objectPath, query u
 	return listAll[history.Change](ctx, c.apiClient, path, query)
 }
 
-// change returns a change of a list with the states of its object.
+// change reads a listed change again, including the states of its object before and after the change.
 func (c *historyClient) change(ctx context.Context, listed *history.Change) (*history.Change, error) {
 	path := "/apis/history.mainstay.dev/v1/"
 	if listed.Namespace != "" {
 		path += "namespaces/" + url.PathEscape(listed.Namespace) + "/"
 	}
 	var list struct{ Items []history.Change }
-	// A list, because an object without a namespace has no path for its change.
+	// This is a list request, because the change of an object without a namespace has no path of its own.
 	if err := c.do(ctx, http.MethodGet, path+"changes?fieldSelector=metadata.name%3D"+listed.Name, nil, &list); err != nil {
 		return nil, err
 	}
@@ -113,8 +113,8 @@ func (c *historyClient) change(ctx context.Context, listed *history.Change) (*hi
 	return &list.Items[0], nil
 }
 
-// states returns the state of a changed object before its first and after its last change, and its first
-// change with its states.
+// states returns the object's state before its first change and after its last one, and the first change
+// itself, including its before and after states.
 func (c *historyClient) states(ctx context.Context, changed changedObject) (before, after map[string]any, first *history.Change, err error) {
 	if first, err = c.change(ctx, changed.first); err != nil {
 		return nil, nil, nil, err
@@ -131,7 +131,7 @@ func (c *historyClient) states(ctx context.Context, changed changedObject) (befo
 // objectName returns the name of a changed object, such as deployments.apps/web.
 func objectName(c *history.Change) string { return c.Object.Resource + "/" + c.Object.Name }
 
-// describeObject returns the name of a changed object with its namespace, as arguments of a command.
+// describeObject returns the name and namespace of a changed object, as arguments of a command.
 func describeObject(c *history.Change) string {
 	if c.Namespace == "" {
 		return objectName(c)
@@ -147,14 +147,15 @@ func versionPath(gv schema.GroupVersion) string {
 	return "/apis/" + gv.String()
 }
 
-// objectPath locates an object.
+// objectPath identifies an object.
 type objectPath struct {
 	resource  schema.GroupResource
 	namespace string // "" for an object without a namespace
 	name      string
 }
 
-// object parses an argument such as deploy/web, or two arguments. Without arguments, it returns nil.
+// object parses one argument such as deploy/web, or two arguments such as deploy web. Without arguments, it
+// returns nil.
 func (c *historyClient) object(ctx context.Context, args []string) (*objectPath, error) {
 	kind, name := "", ""
 	switch len(args) {

@@ -17,23 +17,23 @@ import (
 // diffContext is the number of unchanged lines around a change.
 const diffContext = 3
 
-// differ prints differences between states of objects.
+// differ prints the differences between two states of an object.
 type differ struct {
 	out   io.Writer
 	color bool
-	// all includes the fields that each write changes.
+	// all includes the fields that change with every write.
 	all bool
 }
 
-// newDiffer returns a differ with colors if out is a terminal and $NO_COLOR is not set.
+// newDiffer returns a differ. It prints colors if out is a terminal and $NO_COLOR is not set.
 func newDiffer(out io.Writer, all bool) *differ {
 	file, ok := out.(*os.File)
 	color := ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(file.Fd()))
 	return &differ{out: out, color: color, all: all}
 }
 
-// print prints the difference of two states, nil being an object that does not exist. It reports
-// whether there was a difference.
+// print prints the difference between two states and reports whether there is a difference. A nil state means
+// that the object does not exist.
 func (d *differ) print(name string, before, after map[string]any) (bool, error) {
 	a, err := d.text(before)
 	if err != nil {
@@ -57,10 +57,10 @@ func (d *differ) print(name string, before, after map[string]any) (bool, error) 
 	return true, nil
 }
 
-// splitLines returns the lines of a text, which ends with a newline or is empty.
+// splitLines splits a text into lines. The text must be empty or end with a newline.
 func splitLines(text string) []string { return slices.Collect(strings.Lines(text)) }
 
-// colored returns a line of a diff with its color.
+// colored returns a line of a diff with color codes if colors are enabled.
 func (d *differ) colored(line string) string {
 	if !d.color {
 		return line
@@ -81,7 +81,7 @@ func (d *differ) colored(line string) string {
 	return "\x1b[" + code + "m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
 }
 
-// text returns an object as YAML, without the fields that each write changes.
+// text formats an object as YAML. Unless d.all is set, it omits the fields that change with every write.
 func (d *differ) text(object map[string]any) (string, error) {
 	if object == nil {
 		return "", nil

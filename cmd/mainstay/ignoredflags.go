@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature/emulation"
 )
 
-// ignoredFlag is a flag of kube-apiserver without an effect in Mainstay. Its value is validated.
+// ignoredFlag is a flag of kube-apiserver that has no effect in Mainstay. Its value is still validated.
 type ignoredFlag struct {
 	name, kind string
 	// reason explains why the flag has no effect, for the log and the reference.
@@ -21,14 +21,14 @@ type ignoredFlag struct {
 	check  func(value string) error
 }
 
-// Names of the flags of coordinated leader election, which depend on each other.
+// The names of the flags for coordinated leader election, which depend on each other.
 const (
 	leadershipLeaseDuration = "coordinated-leadership-lease-duration"
 	leadershipRenewDeadline = "coordinated-leadership-renew-deadline"
 	leadershipRetryPeriod   = "coordinated-leadership-retry-period"
 )
 
-// ignoredFlags returns the flags of kube-apiserver without an effect.
+// ignoredFlags returns the flags of kube-apiserver that have no effect in Mainstay.
 func ignoredFlags() []ignoredFlag {
 	const (
 		unbuffered     = "log lines are written immediately"
@@ -80,7 +80,7 @@ func addIgnoredFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// warnIgnored logs a warning for each flag that is set and has no effect.
+// warnIgnored logs a warning for each flag that is set but has no effect.
 func (f *serveFlags) warnIgnored(logger *slog.Logger) {
 	f.all.Visit(func(flag *pflag.Flag) {
 		if ignored, ok := flag.Value.(*ignoredValue); ok {
@@ -89,8 +89,7 @@ func (f *serveFlags) warnIgnored(logger *slog.Logger) {
 	})
 }
 
-// checkLeadership validates the relation of the flags of coordinated leader election, as in
-// kube-apiserver.
+// checkLeadership validates the flags for coordinated leader election against each other, as in kube-apiserver.
 func (f *serveFlags) checkLeadership() error {
 	of := func(name string, preset time.Duration) time.Duration {
 		if d, err := time.ParseDuration(f.all.Lookup(name).Value.String()); err == nil {

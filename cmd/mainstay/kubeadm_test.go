@@ -38,8 +38,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// kubeadmFlags returns the flags in the static pod of kubeadm 1.36, for the files of a data
-// directory.
+// kubeadmFlags returns the flags of the static pod that kubeadm 1.36 creates, with the key and certificate
+// files in pki.
 func kubeadmFlags(pki string, etcd *etcdtest.Cluster, advertise string, port int) []string {
 	in := func(name string) string { return filepath.Join(pki, name) }
 	return []string{
@@ -73,8 +73,8 @@ func kubeadmFlags(pki string, etcd *etcdtest.Cluster, advertise string, port int
 	}
 }
 
-// TestKubeadm checks that the command line of kubeadm's static pod starts a server that listens on
-// the address that it advertises, and accepts the objects that kubeadm's phases create.
+// TestKubeadm checks that a server starts with the command line of kubeadm's static pod, listens on the address
+// that it advertises, and accepts the objects that kubeadm's phases create.
 func TestKubeadm(t *testing.T) {
 	t.Parallel()
 	address := ownAddress(t)
@@ -130,8 +130,8 @@ func TestKubeadm(t *testing.T) {
 	joinKubeadm(ctx, t, config)
 }
 
-// createKubeadmObjects creates the objects of testdata/kubeadm.yaml, and creates them again, as a
-// second "kubeadm init" does.
+// createKubeadmObjects creates the objects of testdata/kubeadm.yaml twice, because a second "kubeadm init"
+// creates them again.
 func createKubeadmObjects(ctx context.Context, t *testing.T, config *rest.Config) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(config)
@@ -155,7 +155,7 @@ func createKubeadmObjects(ctx context.Context, t *testing.T, config *rest.Config
 		if _, err := resource.Create(ctx, object, metav1.CreateOptions{}); err != nil {
 			t.Errorf("create %s %s: %v", object.GetKind(), object.GetName(), err)
 		}
-		// For the Service, the error reports the allocated address instead of the existing name.
+		// The error for the Service reports that its address is already allocated, not that its name exists.
 		if _, err := resource.Create(ctx, object, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) && object.GetKind() != "Service" {
 			t.Errorf("create %s %s again: %v", object.GetKind(), object.GetName(), err)
 		}
@@ -221,7 +221,7 @@ func joinKubeadm(ctx context.Context, t *testing.T, config *rest.Config) {
 	if err != nil {
 		t.Errorf("request a certificate with the bootstrap token: %v", err)
 	}
-	// The request is not approved, because no controllers run under the name kube-apiserver.
+	// The request is not approved, because the server runs no controllers under the name kube-apiserver.
 }
 
 // nodeCertificateRequest returns a PEM certificate request of a kubelet.
@@ -257,7 +257,7 @@ func (b *lockedBuffer) String() string {
 	return b.data.String()
 }
 
-// ownAddress returns an IPv4 address of this machine that is not a loopback address.
+// ownAddress returns a non-loopback IPv4 address of this machine.
 func ownAddress(t *testing.T) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()

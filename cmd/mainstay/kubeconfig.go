@@ -30,16 +30,17 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// defaultTTL is the default lifetime of credentials. minTTL is the minimum of
-// CertificateSigningRequests and TokenRequests.
+// defaultTTL is the default lifetime of credentials. minTTL is the minimum lifetime that
+// CertificateSigningRequests and TokenRequests can specify.
 const (
 	defaultTTL = 30 * 24 * time.Hour
 	minTTL     = 10 * time.Minute
-	// maxRequestTTL is the maximum of CertificateSigningRequests, whose lifetime is an int32 in seconds.
+	// maxRequestTTL is the maximum lifetime that a CertificateSigningRequest can specify, as an int32 in
+	// seconds.
 	maxRequestTTL = math.MaxInt32 * time.Second
 )
 
-// credentials contains the flags of the command kubeconfig.
+// credentials contains the flags of "mainstay kubeconfig".
 type credentials struct {
 	user, account       string
 	groups              []string
@@ -112,8 +113,9 @@ func (k *credentials) check() error {
 	return nil
 }
 
-// adminKubeconfig returns the path of the administrator's kubeconfig: --kubeconfig, the file in the
-// data directory, or $KUBECONFIG unless --data-dir is set. It stores $KUBECONFIG in k.kubeconfig if it uses it.
+// adminKubeconfig returns the path of the administrator's kubeconfig: the value of --kubeconfig, the file in
+// the data directory if it exists, or $KUBECONFIG unless --data-dir is set. If it uses $KUBECONFIG, it stores
+// the path in k.kubeconfig.
 func (k *credentials) adminKubeconfig() (string, error) {
 	if k.kubeconfig != "" {
 		return k.kubeconfig, nil
@@ -132,7 +134,7 @@ func (k *credentials) adminKubeconfig() (string, error) {
 	return k.kubeconfig, nil
 }
 
-// create creates the credentials and returns the entry of the new kubeconfig.
+// create creates the credentials and returns them as an entry of a kubeconfig.
 func (k *credentials) create(ctx context.Context) (*kubeconfig.Entry, error) {
 	file, err := k.adminKubeconfig()
 	if err != nil {
@@ -160,7 +162,7 @@ func (k *credentials) create(ctx context.Context) (*kubeconfig.Entry, error) {
 	return entry, err
 }
 
-// issue signs a certificate with the CA of the data directory.
+// issue signs a certificate with the CA in the data directory.
 func (k *credentials) issue() (certificate, key []byte, err error) {
 	authority, err := pki.OpenExisting(filepath.Join(k.dataDir, "pki"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -180,8 +182,8 @@ func (k *credentials) token(ctx context.Context, client *apiClient, namespace, n
 	return created.Status.Token, err
 }
 
-// requestsPath is the URL path of CertificateSigningRequests. signerTimeout is the maximum time to wait for
-// the signer, and signerPeriod the polling interval.
+// requestsPath is the URL path of CertificateSigningRequests. signerTimeout is the maximum time to wait for the
+// signer; signerPeriod is the polling interval.
 const (
 	requestsPath  = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 	signerTimeout = 30 * time.Second

@@ -17,7 +17,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// version is set by the linker when a release is built.
+// version is set by the linker in release builds.
 var version = "0.1.0-dev"
 
 // Exit codes.
@@ -33,13 +33,13 @@ func main() {
 	os.Exit(run(commandLine(os.Args), os.Stdout, os.Stderr, process{signals: signals, setLibraryLogger: klog.SetSlogLogger}))
 }
 
-// process is the part of the operating system's process that commands use. In tests, several
-// commands share one process, and each test passes its own value.
+// process contains the parts of the operating system process that commands use. In tests, several commands
+// share one process, and each test passes its own value.
 type process struct {
-	// signals receives the signals that stop a command. Without it, nothing stops the command.
+	// signals receives the signals that stop a command. If it is nil, nothing stops the command.
 	signals <-chan os.Signal
-	// setLibraryLogger sets the logger of the libraries that log with klog, which is global.
-	// Without it, they keep their logger.
+	// setLibraryLogger sets the logger of libraries that log with klog, which is global. If it is nil, these
+	// libraries keep their logger.
 	setLibraryLogger func(*slog.Logger)
 }
 
@@ -50,9 +50,9 @@ func (p process) logLibraries(logger *slog.Logger) {
 	}
 }
 
-// commandLine returns the arguments of the program. If it runs as kube-apiserver or etcd, it
-// prepends the subcommand of this name, for envtest. If it runs as a plugin of kubectl, such as
-// kubectl-history, it prepends the subcommand of the plugin.
+// commandLine returns the command-line arguments without the name of the executable. If the executable is named
+// kube-apiserver or etcd, as for envtest, or like a kubectl plugin such as kubectl-history, commandLine
+// prepends the subcommand of this name.
 func commandLine(args []string) []string {
 	switch name := strings.TrimSuffix(filepath.Base(args[0]), ".exe"); name {
 	case kubeAPIServerName, etcdName:
@@ -105,8 +105,7 @@ Start a server and use it:
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	// cobra's own version flag uses text/template, which prevents the linker from removing unused
-	// methods.
+	// cobra's built-in version flag uses text/template, which prevents the linker from removing unused methods.
 	showVersion := root.Flags().Bool("version", false, "print the version of this program and of the API it serves")
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		if *showVersion {

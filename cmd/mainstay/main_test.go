@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// TestCommandLine runs commands that end without serving.
+// TestCommandLine runs commands that exit without serving.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -154,8 +154,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// terminatedIf returns a channel with a stop signal, which arrives now or after 20 seconds. The late signal
-// stops a server that starts although the test expects an error.
+// terminatedIf returns a channel that receives a stop signal, immediately if now is true, otherwise after 20
+// seconds. The late signal stops a server that starts although the test expects an error.
 func terminatedIf(now bool) <-chan os.Signal {
 	signals := make(chan os.Signal, 1)
 	if now {
@@ -166,7 +166,7 @@ func terminatedIf(now bool) <-chan os.Signal {
 	return signals
 }
 
-// TestUpstreamFlags checks that each flag of kube-apiserver is accepted.
+// TestUpstreamFlags checks that every flag of kube-apiserver is accepted.
 func TestUpstreamFlags(t *testing.T) {
 	t.Parallel()
 	flags := newServe(process{}).Flags()
@@ -183,7 +183,7 @@ func TestUpstreamFlags(t *testing.T) {
 	}
 }
 
-// TestGates checks that kube-apiserver's feature gates are accepted, including in repeated flags.
+// TestGates checks that kube-apiserver's feature gates are accepted, including if the flag is repeated.
 func TestGates(t *testing.T) {
 	t.Parallel()
 	var all []string
@@ -205,7 +205,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestFlagsReachTheConfig checks the fields that flags set.
+// TestFlagsReachTheConfig checks the configuration fields that flags set.
 func TestFlagsReachTheConfig(t *testing.T) {
 	t.Parallel()
 	flags := newServeFlags()
@@ -273,8 +273,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestSecondProcess checks that a data directory can be used by one process only, and can be used
-// again after that process was killed.
+// TestSecondProcess checks that only one process can use a data directory, and that the directory can be used
+// again after this process was killed.
 func TestSecondProcess(t *testing.T) {
 	t.Parallel()
 	s := testserver.New(t, testserver.Options{})
@@ -289,7 +289,7 @@ func TestSecondProcess(t *testing.T) {
 	}
 }
 
-// TestTakenPort checks that a start with an occupied port leaves no files.
+// TestTakenPort checks that a server that cannot start because its port is in use leaves no files.
 func TestTakenPort(t *testing.T) {
 	t.Parallel()
 	s := testserver.New(t, testserver.Options{})
@@ -302,7 +302,7 @@ func TestTakenPort(t *testing.T) {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the data directory exists: %v", err)
 	}
-	// The error of a second start of the same server mentions both causes.
+	// If the same server is started twice, the error mentions both the port and the data directory.
 	stderr.Reset()
 	code := run([]string{"serve", "--data-dir=" + s.Dir(), taken}, io.Discard, &stderr, process{signals: terminatedIf(true)})
 	if text := stderr.String(); code != 1 || !strings.Contains(text, "the port is in use") || !strings.Contains(text, "data directory is in use") {
@@ -310,7 +310,8 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-// TestAnyPort checks that port 0 selects a free port, prints it, and writes it to the kubeconfig.
+// TestAnyPort checks that port 0 selects a free port, and that the server prints the port and writes it to the
+// kubeconfig.
 func TestAnyPort(t *testing.T) {
 	t.Parallel()
 	binary, err := testserver.Binary()
@@ -352,8 +353,8 @@ func TestAnyPort(t *testing.T) {
 	}
 }
 
-// TestSignals checks that the first signal starts a graceful stop, and that the second one stops
-// the server immediately.
+// TestSignals checks that the first signal starts a graceful stop, and that the second signal stops the server
+// immediately.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -394,7 +395,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// awaitLine reads until a line that contains text.
+// awaitLine reads until it has read a line that contains text.
 func awaitLine(t *testing.T, r io.Reader, text string) {
 	t.Helper()
 	var line []byte

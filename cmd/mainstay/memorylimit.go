@@ -12,12 +12,12 @@ import (
 	"mainstay.dev/mainstay/internal/limits/memory"
 )
 
-// collectorPercent is the share of the memory limit that is set for the garbage collector. The
+// collectorPercent is the percentage of the memory limit that becomes the limit of the garbage collector. The
 // remainder is for memory outside the heap.
 const collectorPercent = 90
 
-// limitMemory sets the memory limit of the server and of the garbage collector. The collector's limit is
-// set here and not in the host, because it applies to the process.
+// limitMemory sets the memory limits of the server and of the garbage collector. The garbage collector's limit
+// is set here and not in package host, because it applies to the whole process.
 func limitMemory(config *host.Config) {
 	switch {
 	case config.Limits.Memory == host.NoLimit:
@@ -33,8 +33,8 @@ func limitMemory(config *host.Config) {
 	debug.SetMemoryLimit(config.Limits.Memory / 100 * collectorPercent)
 }
 
-// defaultMemoryLimit returns GOMEMLIMIT, or the memory of the control group or machine, in bytes.
-// It returns 0 if the limit is unknown.
+// defaultMemoryLimit returns GOMEMLIMIT if it is set, otherwise the memory of the control group or machine, in
+// bytes. It returns 0 if the limit is unknown.
 func defaultMemoryLimit(logger *slog.Logger) int64 {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {

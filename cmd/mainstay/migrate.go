@@ -17,13 +17,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage/migrate"
 )
 
-// migration contains the flags of the command migrate.
+// migration contains the flags of "mainstay migrate".
 type migration struct {
 	from, to string
 	etcd     etcd.Config // without endpoints
 	prefix   string
 	force    bool
-	// abandonForks permits a copy in which forks are unusable.
+	// abandonForks allows a copy in which forks are unusable.
 	abandonForks bool
 }
 
@@ -113,7 +113,8 @@ func (m *migration) run(ctx context.Context, bar *progress) (result migrate.Resu
 // etcdTimeout is the maximum time to wait for the first response of etcd.
 const etcdTimeout = 10 * time.Second
 
-// open opens the store that --from or --to names. The returned function closes it.
+// open opens the store that the value of --from or --to names. The caller must call the returned function to
+// close it.
 func (m *migration) open(ctx context.Context, name string, target bool) (migrate.Store, func() error, error) {
 	if !strings.Contains(name, "://") {
 		lock := lockStore

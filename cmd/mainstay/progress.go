@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// progress shows the progress of an operation on a terminal, in a line that it overwrites. Without
-// a terminal, it shows nothing.
+// progress shows the progress of an operation in one line of a terminal. Without a terminal, it shows nothing.
 type progress struct {
 	out   io.Writer // nil disables it
 	last  time.Time
@@ -30,7 +29,7 @@ func newProgress(out io.Writer) *progress {
 	return &progress{}
 }
 
-// show draws a progress bar or, if total is 0, the completed amount. It redraws at most once per
+// show draws a progress bar or, if total is 0, only the amount that is done. It redraws at most once per
 // progressPeriod.
 func (p *progress) show(what string, done, total int64) {
 	if p.out == nil || time.Since(p.last) < progressPeriod && done != total {
@@ -45,7 +44,7 @@ func (p *progress) show(what string, done, total int64) {
 	fmt.Fprintf(p.out, "\r\x1b[K[%s%s] %d/%d %s", strings.Repeat("=", full), strings.Repeat(" ", progressWidth-full), done, total, what)
 }
 
-// end clears the line.
+// end clears the progress line.
 func (p *progress) end() {
 	if p.drawn {
 		fmt.Fprint(p.out, "\r\x1b[K")
@@ -53,7 +52,7 @@ func (p *progress) end() {
 	}
 }
 
-// countingReader is a reader that shows the number of bytes read.
+// countingReader is a reader that shows as progress how many bytes were read.
 type countingReader struct {
 	io.Reader
 	progress    *progress

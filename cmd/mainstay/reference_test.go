@@ -16,8 +16,8 @@ var updateReference = flag.Bool("update", false, "write docs/reference/flags.md"
 
 const flagReferencePath = "../../docs/reference/flags.md"
 
-// TestFlagReference checks that docs/reference/flags.md describes the current commands and flags.
-// With -update, it writes the page.
+// TestFlagReference checks that docs/reference/flags.md describes the current commands and flags. With -update,
+// it rewrites the page.
 func TestFlagReference(t *testing.T) {
 	page := flagReference()
 	if *updateReference {
@@ -100,7 +100,7 @@ func documentedCommands(root *cobra.Command) []*cobra.Command {
 // anchor returns the anchor of a heading that consists of words and hyphens.
 func anchor(heading string) string { return strings.ReplaceAll(strings.ToLower(heading), " ", "-") }
 
-// writeParagraphs writes the description of a command and its examples.
+// writeParagraphs writes the description and the examples of a command.
 func writeParagraphs(page *bytes.Buffer, command *cobra.Command) {
 	long := command.Long
 	if long == "" {
@@ -114,7 +114,7 @@ func writeParagraphs(page *bytes.Buffer, command *cobra.Command) {
 	}
 }
 
-// writeFlags writes a table of flags, or nothing for an empty set.
+// writeFlags writes a table of flags. It writes nothing if there are no visible flags.
 func writeFlags(page *bytes.Buffer, flags *pflag.FlagSet) {
 	header := "\n| flag | type | default | description |\n|---|---|---|---|\n"
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -148,7 +148,7 @@ func writeIgnored(page *bytes.Buffer, serve *cobra.Command) {
 	})
 }
 
-// escapeMarkdown escapes the characters that have a meaning in a table or in text.
+// escapeMarkdown escapes the characters that have a special meaning in Markdown text or tables.
 func escapeMarkdown(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", `\<`, "*", `\*`).Replace(text)
 }

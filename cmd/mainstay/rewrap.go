@@ -97,7 +97,7 @@ func rewrapStore(ctx context.Context, dataDir, prefix, config string, bar *progr
 	return report, past, errors.Join(err, release())
 }
 
-// rewrapHistory rewrites the values in the history, so that they can be read without earlier keys.
+// rewrapHistory rewrites the values in the history so that reading them does not require earlier keys.
 func rewrapHistory(ctx context.Context, dir, prefix string, transformer func(key string) storage.Transformer) (archive.RewriteReport, error) {
 	config := archive.Config{Dir: dir, Prefix: "/" + strings.Trim(prefix, "/") + "/"}
 	return archive.Rewrite(ctx, config, func(key string, value []byte) ([]byte, bool, error) {

@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// marker is the text to search for. It is not compressible.
+// marker is the plain text that the tests search for in files. It is not compressible.
 const marker = "x9Q2vLr7Zt0KmW4s"
 
 // filesWithMarker returns the files below a folder that contain the marker.
@@ -43,7 +43,7 @@ func filesWithMarker(t *testing.T, folder string) (found []string) {
 	return found
 }
 
-// encryptSecrets writes an encryption configuration with the YAML providers for secrets.
+// encryptSecrets writes an encryption configuration for secrets. Each provider is given as YAML.
 func encryptSecrets(t *testing.T, file string, providers ...string) {
 	t.Helper()
 	text := "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n- resources: [secrets]\n  providers:\n"
@@ -65,7 +65,7 @@ func aescbc(names ...string) string {
 
 const identity = "identity: {}"
 
-// inStore calls f with the store in a data directory of a stopped server.
+// inStore opens the store in the data directory of a stopped server and calls f with it.
 func inStore(t *testing.T, data string, f func(*embedded.Store)) {
 	t.Helper()
 	store, err := embedded.Open(embedded.Config{Dir: filepath.Join(data, "store"), Retention: -1})
@@ -78,8 +78,8 @@ func inStore(t *testing.T, data string, f func(*embedded.Store)) {
 	}
 }
 
-// TestRewrap encrypts secrets that were written as plain text, changes the key, and decrypts them again. It
-// checks after each step that a server can read them, and that no file contains the old values.
+// TestRewrap encrypts secrets that were written as plain text, changes the key, and decrypts the secrets again.
+// After each step, it checks that a server can read the secrets and that no file contains the old values.
 func TestRewrap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -147,8 +147,8 @@ func TestRewrap(t *testing.T) {
 	serve()
 }
 
-// TestRewrapForks encrypts values that only a fork retains. It also checks that a copy without the states
-// of the fork requires --abandon-forks.
+// TestRewrapForks encrypts values that only a fork retains. It also checks that a copy that omits the states of
+// the fork requires --abandon-forks.
 func TestRewrapForks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -197,7 +197,7 @@ func TestRewrapForks(t *testing.T) {
 }
 
 // TestRewrapKilled kills the command repeatedly. It checks that no data is lost, and that all values are
-// encrypted at the end.
+// encrypted in the end.
 func TestRewrapKilled(t *testing.T) {
 	t.Parallel()
 	binary, err := testserver.Binary()

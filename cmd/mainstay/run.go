@@ -35,7 +35,7 @@ run. Signals are forwarded to COMMAND.
 All flags of "mainstay serve" are accepted, too. With --data-dir the server stores its
 data there and uses it again in the next run.`
 
-// runFlags contains the flags of the command run.
+// runFlags contains the flags of "mainstay run".
 type runFlags struct {
 	*serveFlags
 	crds, manifests []string
@@ -83,7 +83,8 @@ type runner struct {
 
 	dir    string // temporary folder
 	server *throwaway.Server
-	// environment contains the variables of the command with the kubeconfigs of control planes.
+	// environment contains the environment variables of the command that name the kubeconfigs of control
+	// planes.
 	environment []string
 }
 
@@ -121,8 +122,8 @@ func (r *runner) run(args []string) (err error) {
 	return err
 }
 
-// start starts the server, writes the kubeconfig and applies the fixtures. A signal interrupts it
-// and results in an error.
+// start starts the server, writes the kubeconfig and applies the fixtures. If a signal arrives, it stops and
+// returns an error.
 func (r *runner) start(config host.Config, users []host.User, fixtures []manifests.Object) error {
 	ctx, stop := untilSignal(r.signals)
 	defer stop()
@@ -165,7 +166,7 @@ func (r *runner) prepare(ctx context.Context, started *throwaway.Server, users [
 	return nil
 }
 
-// applyFixtures applies objects to the server of a kubeconfig.
+// applyFixtures applies objects to the server that a kubeconfig names.
 func applyFixtures(ctx context.Context, file string, fixtures []manifests.Object) error {
 	client, url, err := kubeconfig.Client(file, nil)
 	if err != nil {
@@ -217,8 +218,8 @@ func runWith(args, environment []string, stdout, stderr io.Writer, signals <-cha
 	return exitOK, nil
 }
 
-// failed returns the exit code as an error. With --keep-on-failure, it first waits for a signal,
-// and the server continues to run.
+// failed returns the exit code as an error. With --keep-on-failure, the server continues to run, and failed
+// first waits for a signal.
 func (r *runner) failed(code exitCode) error {
 	if r.flags.keepOnFailure {
 		fmt.Fprintf(r.stderr, "mainstay: the command exited with code %d; the server runs until Ctrl-C. To use it:  export KUBECONFIG=%s\n",
@@ -231,13 +232,13 @@ func (r *runner) failed(code exitCode) error {
 	return code
 }
 
-// exitCode is an error that sets the exit code of the program. It is not printed, because the
-// failure was already reported.
+// exitCode is an error that sets the exit code of this process. It is not printed, because the failure was
+// already reported.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// exitNotExecutable and exitNotFound are the exit codes of shells for commands that cannot be run.
+// exitNotExecutable and exitNotFound are the exit codes that shells return for commands that cannot be run.
 const (
 	exitNotExecutable exitCode = 126
 	exitNotFound      exitCode = 127
@@ -293,9 +294,8 @@ func (f *runFlags) fixtures() ([]manifests.Object, error) {
 	return append(definitions, objects...), nil
 }
 
-// openLog sets the logger of the server according to --server-log. Without the flag, logging is
-// disabled, so that the output contains only the output of the command. The returned function closes
-// the log file.
+// openLog sets the logger of the server according to --server-log. Without the flag, logging is disabled, so
+// that only the command writes output. The returned function closes the log file.
 func (f *runFlags) openLog(config *host.Config, stderr io.Writer, p process) (func() error, error) {
 	log, done := f.log, func() error { return nil }
 	switch f.logFile {
@@ -320,7 +320,7 @@ func (f *runFlags) openLog(config *host.Config, stderr io.Writer, p process) (fu
 	return done, nil
 }
 
-// parseUsers parses users of the form NAME or NAME:GROUP,GROUP.
+// parseUsers parses the values of --users, which have the form NAME or NAME:GROUP,GROUP.
 func parseUsers(values []string) ([]host.User, error) {
 	var users []host.User
 	taken := map[string]bool{"": true, "mainstay": true, "kubernetes-admin": true}

@@ -6,19 +6,18 @@ import (
 	"syscall"
 )
 
-// otherSignals starts to receive the signals that are forwarded to a command, in addition to the
-// signals that stop this program. It must be called before the command starts, so that no signal
-// ends only this program.
+// otherSignals starts receiving the signals that are forwarded to a command, apart from those that stop this
+// process. It must be called before the command starts, so that no signal ends only this process.
 func otherSignals() (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 8)
 	signal.Notify(signals, passedSignals()...)
 	return signals, func() { signal.Stop(signals) }
 }
 
-// forwardSignals forwards signals to the command until it has ended. If the server ends first, it
+// forwardSignals forwards signals to the command until the command has exited. If the server ends first, it
 // sends SIGTERM to the command.
 func forwardSignals(command *os.Process, signals, others <-chan os.Signal, serverEnded, ended <-chan struct{}) {
-	// Errors are ignored, because the command may have just ended.
+	// Errors are ignored, because the command may just have exited.
 	for {
 		select {
 		case s := <-signals:

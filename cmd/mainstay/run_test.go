@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// widgetManifest is a list whose objects require the namespace in the second document.
+// widgetManifest contains a list whose objects require the namespace in the second document.
 const widgetManifest = `apiVersion: v1
 kind: List
 items:
@@ -30,8 +30,8 @@ kind: Namespace
 metadata: {name: shop}
 `
 
-// runIn returns the command "mainstay run" with temporary files in a folder of the test, which must
-// be empty at the end.
+// runIn returns a "mainstay run" command that creates temporary files in a folder of the test. The folder must
+// be empty when the test ends.
 func runIn(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	binary, err := testserver.Binary()
@@ -112,7 +112,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunPassesSignals checks that a signal reaches the command, which determines the result.
+// TestRunPassesSignals checks that a signal is forwarded to the command, and that the command's exit code
+// becomes the result.
 func TestRunPassesSignals(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -138,7 +139,7 @@ func TestRunPassesSignals(t *testing.T) {
 	}
 }
 
-// TestRunKeepsOnFailure checks that the server of a failed command runs until a signal.
+// TestRunKeepsOnFailure checks that the server continues to run after a failed command until a signal arrives.
 func TestRunKeepsOnFailure(t *testing.T) {
 	t.Parallel()
 	command := runIn(t, "--keep-on-failure", "--", "false")

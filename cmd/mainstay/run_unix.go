@@ -9,14 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passedSignals returns the signals that are forwarded to a command, in addition to the signals that stop
-// this program.
+// passedSignals returns the signals that are forwarded to a command, apart from those that stop this process.
 func passedSignals() []os.Signal {
 	return []os.Signal{syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 }
 
-// terminalInterrupts reports whether Ctrl-C in the terminal interrupts the command directly,
-// because it is in the same foreground process group as this program.
+// terminalInterrupts reports whether Ctrl-C in the terminal interrupts the command directly, because the
+// command is in the same foreground process group as this process.
 func terminalInterrupts() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {

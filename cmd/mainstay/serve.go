@@ -32,7 +32,7 @@ func newServe(p process) *cobra.Command {
 	flags := newServeFlags()
 	command := &cobra.Command{
 		Use: "serve",
-		// Names of this command in other programs.
+		// These are the names of this command in other programs.
 		SuggestFor: []string{"start", "server", "up", "apiserver"},
 		Short:      "Serve the Kubernetes API",
 		Long:       serveLong,

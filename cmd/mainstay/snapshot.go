@@ -117,8 +117,8 @@ func oneFile(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// untilSignal returns a context that is canceled by the first signal. The caller must call the
-// returned function.
+// untilSignal returns a context that is canceled by the first signal. The caller must call the returned
+// function to release the context.
 func untilSignal(signals <-chan os.Signal) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { // ends with ctx
@@ -133,8 +133,8 @@ func untilSignal(signals <-chan os.Signal) (context.Context, func()) {
 
 var errFileExists = errors.New("the file already exists")
 
-// saveFile creates a file with the output of copy, after verifying that it is a complete snapshot,
-// and returns a description of its contents. It never replaces a file.
+// saveFile writes the output of copy to a new file, verifies that it is a complete snapshot, and returns a
+// description of its contents. It never replaces an existing file.
 func saveFile(ctx context.Context, path string, copy func(io.Writer) error) (info string, err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err != nil {
@@ -162,7 +162,7 @@ func saveFile(ctx context.Context, path string, copy func(io.Writer) error) (inf
 	if info, err = describeSnapshot(ctx, part.Name()); err != nil {
 		return "", err
 	}
-	// Unlike a rename, a link never replaces a new file.
+	// Unlike a rename, a link never replaces a file that was created in the meantime.
 	err = os.Link(part.Name(), path)
 	switch {
 	case err == nil:
@@ -177,10 +177,10 @@ func saveFile(ctx context.Context, path string, copy func(io.Writer) error) (inf
 }
 
 // staleAfter is the age at which a partial file is removed. A running process writes to its partial file
-// continuously, so the process of an older file was killed.
+// continuously, so a file that was not written for this time belongs to a killed process.
 const staleAfter = 10 * time.Minute
 
-// removeStaleParts removes partial files of path that killed processes have left.
+// removeStaleParts removes the partial files of path that killed processes have left behind.
 func removeStaleParts(path string) {
 	parts, _ := filepath.Glob(escapeGlob(path) + ".part-*") // the pattern is valid
 	for _, part := range parts {
@@ -190,12 +190,12 @@ func removeStaleParts(path string) {
 	}
 }
 
-// escapeGlob returns a pattern of filepath.Glob that matches a path.
+// escapeGlob returns a pattern for filepath.Glob that matches only the given path.
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`*`, `[*]`, `?`, `[?]`, `[`, `[[]`).Replace(path)
 }
 
-// syncFolder syncs a directory, so that the names in it are durable.
+// syncFolder syncs the parent directory of path, so that the names in the directory are durable.
 func syncFolder(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil // Windows cannot sync directories
@@ -207,8 +207,8 @@ func syncFolder(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// describeSnapshot reads a snapshot to its end, verifies its checksums and returns a description of
-// its contents.
+// describeSnapshot reads a snapshot to the end, verifies its checksums and returns a description of its
+// contents.
 func describeSnapshot(ctx context.Context, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -233,7 +233,7 @@ func describeSnapshot(ctx context.Context, path string) (string, error) {
 	return fmt.Sprintf("%d keys of revision %d", info.Keys, info.Revision), nil
 }
 
-// copyStopped writes a snapshot of a stopped server's store to w.
+// copyStopped writes a snapshot of the store of a stopped server to w.
 func copyStopped(ctx context.Context, dataDir string, w io.Writer) error {
 	store, release, err := lockStore(dataDir)
 	if err != nil {
@@ -247,8 +247,8 @@ func copyStopped(ctx context.Context, dataDir string, w io.Writer) error {
 	return errors.Join(err, s.Close(), release())
 }
 
-// lockStore locks a data directory and returns the path of its store. It returns an error if there
-// is no store. The caller must call release.
+// lockStore locks a data directory and returns the path of its store. It returns an error if the directory
+// contains no store. The caller must call release.
 func lockStore(dataDir string) (store string, release func() error, err error) {
 	if _, err := os.Stat(dataDir); err != nil {
 		return "", nil, err
@@ -267,7 +267,7 @@ func lockStore(dataDir string) (store string, release func() error, err error) {
 	return store, release, nil
 }
 
-// copyRunning writes a snapshot of a running server's store to w.
+// copyRunning downloads a snapshot of the store of a running server to w. file is a kubeconfig of the server.
 func copyRunning(ctx context.Context, file string, w io.Writer, bar *progress) error {
 	client, at, err := kubeconfig.Client(file, nil)
 	if err != nil {
@@ -292,7 +292,7 @@ func copyRunning(ctx context.Context, file string, w io.Writer, bar *progress) e
 	return nil
 }
 
-// responseError returns the message of an unsuccessful response.
+// responseError returns the message of an unsuccessful response, or its status if there is no message.
 func responseError(resp *http.Response) string {
 	var status metav1.Status
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
@@ -318,7 +318,7 @@ func restoreFile(ctx context.Context, path, dataDir string, bar *progress) (embe
 	})
 }
 
-// contextReader is a reader that fails when its context has ended.
+// contextReader is a reader that returns an error after ctx has ended.
 type contextReader struct {
 	ctx context.Context
 	io.Reader

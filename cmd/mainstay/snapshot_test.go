@@ -33,7 +33,7 @@ func TestSaveNeverReplaces(t *testing.T) {
 	}
 }
 
-// TestSaveInterrupted checks that a signal ends the verification of a snapshot, and that no file remains.
+// TestSaveInterrupted checks that a signal stops the verification of a snapshot, and that no file remains.
 func TestSaveInterrupted(t *testing.T) {
 	t.Parallel()
 	store, err := embedded.Open(embedded.Config{InMemory: true})
@@ -53,8 +53,8 @@ func TestSaveInterrupted(t *testing.T) {
 	}
 }
 
-// TestStaleParts checks that partial files of killed processes are removed, and that partial files of
-// running processes are not.
+// TestStaleParts checks that partial files of killed processes are removed, and that those of running processes
+// are kept.
 func TestStaleParts(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a[1]*.snapshot")

@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// runCommand runs a command line and checks its exit code and that its output contains want.
+// runCommand runs a command and checks its exit code. It also checks that the output contains want.
 func runCommand(t *testing.T, code int, want string, args ...string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -46,7 +46,8 @@ func clientOf(t *testing.T, s *testserver.Server) *kubernetes.Clientset {
 	return client
 }
 
-// TestStoreCommands tests save, check, restore and migrate, and servers with the resulting stores.
+// TestStoreCommands tests the commands save, check, restore and migrate, and starts servers with the resulting
+// stores.
 func TestStoreCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -124,7 +125,7 @@ func TestStoreCommands(t *testing.T) {
 	}
 }
 
-// TestCheckServices checks that check finds a port of a service that is not allocated to it.
+// TestCheckServices checks that "mainstay check" finds a service with a node port that is not allocated to it.
 func TestCheckServices(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

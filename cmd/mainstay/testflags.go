@@ -11,14 +11,14 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Names of the flags of test servers.
+// The names of the flags for test servers.
 const (
 	faultsFlag   = "test-faults"
 	testSeedFlag = "test-seed"
 	testTimeFlag = "test-time"
 )
 
-// testFlags are the flags of test servers.
+// testFlags contains the flags for test servers.
 type testFlags struct {
 	faults bool
 	seed   uint64
@@ -31,7 +31,7 @@ func (f *testFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.time, testTimeFlag, "", "initial time of the clock, such as 2030-01-02T15:04:05Z; requires --"+faultsFlag)
 }
 
-// applyTo validates the flags and sets the configuration. all contains all flags of the command.
+// applyTo validates the flags and sets config accordingly. all contains all flags of the command.
 func (f *testFlags) applyTo(all *pflag.FlagSet, config *host.TestingConfig) error {
 	if !f.faults {
 		for _, name := range []string{testSeedFlag, testTimeFlag} {

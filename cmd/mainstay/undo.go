@@ -99,7 +99,7 @@ func (u *undoCommand) run(ctx context.Context, args []string) error {
 	return u.planWriter.run(ctx, plan)
 }
 
-// plan returns the writes that undo the selected changes.
+// plan returns the writes that undo the selected changes. object may be nil.
 func (u *undoCommand) plan(ctx context.Context, object *objectPath) (*writePlan, error) {
 	selected, err := u.history.changes(ctx, object, u.query(object))
 	if err != nil {
@@ -134,7 +134,8 @@ func (u *undoCommand) plan(ctx context.Context, object *objectPath) (*writePlan,
 	return plan, nil
 }
 
-// isTransient reports whether the object of a change describes only the current state of the cluster.
+// isTransient reports whether the object of a change only describes the current state of the cluster, so that
+// undoing the change is useless.
 func isTransient(c *history.Change) bool {
 	switch c.Object.Resource {
 	case "events", "events.events.k8s.io", "leases.coordination.k8s.io":
@@ -143,8 +144,8 @@ func isTransient(c *history.Change) bool {
 	return false
 }
 
-// laterChange returns a change of an object that is not selected and follows the first selected change of
-// the object, or nil.
+// laterChange returns the first change of the object that follows the object's first selected change and is not
+// itself selected. It returns nil if there is none.
 func laterChange(changed changedObject, selected, all []history.Change) *history.Change {
 	names := map[string]bool{}
 	for i := range selected {

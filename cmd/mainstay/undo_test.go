@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// as returns a client of another user with all permissions.
+// as returns a client for another user who has all permissions.
 func (h *historyTest) as(user string) *kubernetes.Clientset {
 	h.Helper()
 	config := h.server.RESTConfig()
@@ -32,7 +32,7 @@ func (h *historyTest) as(user string) *kubernetes.Clientset {
 	return client
 }
 
-// TestUndoDeployment undoes some of three changes of a Deployment by two users.
+// TestUndoDeployment undoes some of the three changes that two users made to a Deployment.
 func TestUndoDeployment(t *testing.T) {
 	t.Parallel()
 	h := newHistoryTest(t)
@@ -58,11 +58,11 @@ func TestUndoDeployment(t *testing.T) {
 	patch("jane", `{"spec":{"replicas":5}}`)
 	patch("joe", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"web:2"}]}}}}`)
 	before := patch("jane", `{"spec":{"paused":true}}`)
-	// Joe's change is between the changes of Jane.
+	// Joe's change is between Jane's changes.
 	h.expect(h.run(1, "undo", "-n", "shop", "--since=rv/"+created.ResourceVersion, "--user=jane", "--yes"), "conflict: ", "joe", "1 of 1 objects were not written")
 	h.expect(h.run(0, "undo", "-n", "shop", "--since=rv/"+before.ResourceVersion, "--user=jane", "--yes"), "nothing to undo")
 
-	// The status changes with --status only.
+	// The status is restored only with --status.
 	patch("controller", `{"status":{"observedGeneration":4,"replicas":5}}`, "status")
 	h.expect(h.run(0, "undo", "deploy/web", "-n", "shop", "--to=rv/"+created.ResourceVersion, "--yes"), "deployments.apps/web -n shop restored")
 	got, err := h.admin.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
@@ -84,7 +84,8 @@ func TestUndoDeployment(t *testing.T) {
 	}
 }
 
-// TestConfirmation checks that a signal ends the command while it waits for a confirmation.
+// TestConfirmation checks which answers confirm a write, and that a signal stops the command while it waits for
+// an answer.
 func TestConfirmation(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"y\n": true, " YES \nn\n": true, "n\n": false, "\n": false, "": false, "y": true} {
@@ -101,7 +102,7 @@ func TestConfirmation(t *testing.T) {
 	}
 }
 
-// TestUndoDefinition restores a deleted definition with its objects.
+// TestUndoDefinition restores a deleted definition together with its objects.
 func TestUndoDefinition(t *testing.T) {
 	t.Parallel()
 	objects := 1000

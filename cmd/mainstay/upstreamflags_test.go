@@ -10,7 +10,7 @@ import (
 //go:embed upstream-flags.tsv
 var upstreamFlags string
 
-// tableRows parses a table of tab-separated values, in which lines with # are comments.
+// tableRows parses a table of tab-separated values. Lines that start with # are comments.
 func tableRows(table string) [][]string {
 	var rows [][]string
 	for line := range strings.Lines(table) {

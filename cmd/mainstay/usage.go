@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// usageError is an error in the command line. It selects the exit code exitUsage.
+// usageError is an error in the command line. It results in the exit code exitUsage.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -21,8 +21,8 @@ func (e *usageError) Unwrap() error { return e.err }
 // as in cobra.
 const suggestionDistance = 2
 
-// unknownCommand rejects arguments of a command that has only subcommands, and suggests similar
-// subcommands.
+// unknownCommand returns an error if a command that has only subcommands receives arguments. The error suggests
+// similar subcommands.
 func unknownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func unknownCommand(c *cobra.Command, args []string) error {
 	return &usageError{errors.New(text)}
 }
 
-// noArgs rejects arguments of a command that has only flags.
+// noArgs returns an error if a command that accepts only flags receives arguments.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return &usageError{fmt.Errorf("%s accepts no arguments, but got %q", c.CommandPath(), args[0])}
@@ -49,8 +49,8 @@ func noArgs(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// flagError returns the error of an invalid flag. It replaces messages of pflag or strconv with the
-// expected value.
+// flagError converts an error of pflag to a usageError. For an invalid value, it replaces the message of pflag
+// or strconv with a description of the expected value.
 func flagError(_ *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {

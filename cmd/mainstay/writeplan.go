@@ -26,7 +26,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/history"
 )
 
-// planWriter performs a plan against a server.
+// planWriter performs the writes of a plan on a server.
 type planWriter struct {
 	target *apiClient
 	out    io.Writer
@@ -39,11 +39,11 @@ type planWriter struct {
 	status bool // also restores the status
 	// restoreUIDs creates objects with their original UIDs. The server reads the UIDs from its history.
 	restoreUIDs bool
-	// uids maps the UIDs of the objects of the plan to their UIDs in the target.
+	// uids maps UIDs of objects in the plan to the UIDs that these objects have in the target.
 	uids map[types.UID]types.UID
 }
 
-// addTo adds the flags of a writer.
+// addTo defines the flags of w.
 func (w *planWriter) addTo(flags *pflag.FlagSet) {
 	flags.BoolVarP(&w.yes, "yes", "y", false, "write without a confirmation")
 	flags.StringVar(&w.dryRun, "dry-run", "", "server: validate the writes without storing them")
@@ -56,7 +56,8 @@ func (w *planWriter) check() error {
 	return nil
 }
 
-// run prints a plan, asks for confirmation, and performs it. The error reports the number of objects that were not written.
+// run prints a plan, asks for confirmation, and performs the writes. The error reports the number of objects
+// that were not written.
 func (w *planWriter) run(ctx context.Context, plan *writePlan) error {
 	if err := plan.print(w.out); err != nil {
 		return err
@@ -73,7 +74,7 @@ func (w *planWriter) run(ctx context.Context, plan *writePlan) error {
 	return nil
 }
 
-// confirm asks whether to write.
+// confirm reports whether to perform the writes. It asks the user, unless a flag makes that unnecessary.
 func (w *planWriter) confirm(ctx context.Context, objects int) (bool, error) {
 	if w.yes || w.dryRun != "" {
 		return true, nil
@@ -85,10 +86,11 @@ func (w *planWriter) confirm(ctx context.Context, objects int) (bool, error) {
 	return readConfirmation(ctx, w.in)
 }
 
-// errNotConfirmed is returned if a signal ends the command before the confirmation.
+// errNotConfirmed is returned if a signal arrives before the user has confirmed the writes.
 var errNotConfirmed = errors.New("stopped by a signal; nothing was written")
 
-// readConfirmation reports whether the next line confirms a write. It returns errNotConfirmed if ctx ends first.
+// readConfirmation reports whether the next line of input confirms the writes. It returns errNotConfirmed if
+// ctx ends first.
 func readConfirmation(ctx context.Context, in io.Reader) (bool, error) {
 	answer, err := readUntilDone(ctx, func() (string, error) { return bufio.NewReader(in).ReadString('\n') })
 	switch {
@@ -101,22 +103,23 @@ func readConfirmation(ctx context.Context, in io.Reader) (bool, error) {
 	return answer == "y" || answer == "yes", nil
 }
 
-// writePlan contains writes in order.
+// writePlan contains writes in the order in which they are performed.
 type writePlan struct {
 	steps []*writeStep
-	// conflicts describe the objects that are not written.
+	// conflicts describes the objects that are not written.
 	conflicts []string
 }
 
-// writeStep writes one object.
+// writeStep is the write of one object.
 type writeStep struct {
 	// change identifies the object. For undo, it is the first change that is undone.
 	change *history.Change
-	// want is the state to write, and live the present state; nil if the object does not exist.
+	// want is the state to write, and live is the current state. A nil state means that the object does not
+	// exist.
 	want, live map[string]any
 }
 
-// state returns the state to write, or the present state for a deletion.
+// state returns the state to write, or the current state if the object is deleted.
 func (s *writeStep) state() map[string]any {
 	if s.want == nil {
 		return s.live
@@ -124,8 +127,8 @@ func (s *writeStep) state() map[string]any {
 	return s.want
 }
 
-// statesDiffer reports whether two states differ except in the metadata that each write changes. It compares
-// the status only if status is set.
+// statesDiffer reports whether two states differ, apart from metadata that changes with every write. It
+// compares the status only if status is true.
 func statesDiffer(a, b map[string]any, status bool) bool {
 	if a == nil || b == nil {
 		return a != nil || b != nil
@@ -154,8 +157,8 @@ func (p *writePlan) print(out io.Writer) error {
 	return nil
 }
 
-// sort orders the steps: objects are created before the objects that depend on them, and deleted in the
-// reverse order.
+// sort orders the steps so that objects are created before the objects that depend on them, and deleted after
+// them.
 func (p *writePlan) sort() {
 	depth := p.depths()
 	rank := func(s *writeStep) int {
@@ -170,7 +173,7 @@ func (p *writePlan) sort() {
 	slices.SortStableFunc(p.steps, func(a, b *writeStep) int { return rank(a) - rank(b) })
 }
 
-// depths returns the depth of each object in the dependencies of the plan. The depth of an object is
+// depths returns the depth of each object in the dependency graph of the plan. The depth of an object is
 // greater than the depths of its owners, its namespace and its definition.
 func (p *writePlan) depths() map[*writeStep]int {
 	byUID := map[string]*writeStep{}
@@ -199,7 +202,7 @@ func (p *writePlan) depths() map[*writeStep]int {
 	return depths
 }
 
-// baseDepth returns the depth of an object without owners.
+// baseDepth returns the depth that an object has if it has no owners in the plan.
 func baseDepth(c *history.Change) int {
 	switch c.Object.Resource {
 	case "namespaces":
@@ -212,7 +215,8 @@ func baseDepth(c *history.Change) int {
 	return 3
 }
 
-// created returns the namespaces and definitions that the plan creates.
+// created returns the set of the namespaces and definitions that the plan creates, as "namespaces/NAME" and
+// "definition/NAME".
 func (p *writePlan) created() map[string]bool {
 	created := map[string]bool{}
 	for _, s := range p.steps {
@@ -227,10 +231,10 @@ func (p *writePlan) created() map[string]bool {
 	return created
 }
 
-// definitionsName is the resource of CustomResourceDefinitions.
+// definitionsName is the full name of the resource of CustomResourceDefinitions.
 const definitionsName = "customresourcedefinitions.apiextensions.k8s.io"
 
-// apply performs the writes, and returns the number of failed writes.
+// apply performs the writes and returns how many of them failed.
 func (w *planWriter) apply(ctx context.Context, plan *writePlan) (failed int) {
 	created := plan.created()
 	for _, step := range plan.steps {
@@ -257,7 +261,7 @@ func (w *planWriter) apply(ctx context.Context, plan *writePlan) (failed int) {
 	return failed
 }
 
-// write performs one write and returns its description.
+// write performs one write and returns a word that describes it, such as "deleted".
 func (w *planWriter) write(ctx context.Context, s *writeStep) (string, error) {
 	collection, err := collectionOf(s.state(), s.change)
 	if err != nil {
@@ -274,7 +278,7 @@ func (w *planWriter) write(ctx context.Context, s *writeStep) (string, error) {
 	case s.live == nil:
 		err := w.create(ctx, collection, s)
 		if isStatus(err, http.StatusConflict) {
-			// A controller has created it again, such as the default service account of a namespace.
+			// A controller has recreated the object, such as the default service account of a namespace.
 			return changed, w.replace(ctx, item, s.want, nil)
 		}
 		return created, err
@@ -282,8 +286,8 @@ func (w *planWriter) write(ctx context.Context, s *writeStep) (string, error) {
 	return changed, w.replace(ctx, item, s.want, s.live)
 }
 
-// writeRest restores the parts of an object that the write of the object does not restore. These are the
-// status, if requested, and the managers of the fields.
+// writeRest restores the parts of an object that the write of the object itself cannot restore: the status, if
+// requested, and the managers of the fields.
 func (w *planWriter) writeRest(ctx context.Context, s *writeStep) error {
 	if s.want == nil || w.dryRun != "" && s.live == nil {
 		return nil
@@ -305,8 +309,8 @@ func (w *planWriter) writeRest(ctx context.Context, s *writeStep) error {
 	return nil
 }
 
-// writeStatus restores the status of an object with a status subresource, if requested. The write of the
-// object restores the status of other objects.
+// writeStatus restores the status of an object, if requested, through the status subresource. If the resource
+// has no status subresource, the write of the object has already restored the status.
 func (w *planWriter) writeStatus(ctx context.Context, item string, before map[string]any) error {
 	status, ok := before["status"]
 	if !w.status || !ok {
@@ -324,9 +328,9 @@ func (w *planWriter) writeStatus(ctx context.Context, item string, before map[st
 	return err
 }
 
-// writeManagers restores the managers of the fields of an object. Otherwise, this command would own the
-// restored fields, and the next server-side apply of their managers would be a conflict. The managers of the
-// status remain, unless the status is restored.
+// writeManagers restores the managers of an object's fields. Otherwise, this command would own the restored
+// fields, and the next server-side apply by the original managers would fail with a conflict. The managers of
+// the status are kept, unless the status is restored.
 func (w *planWriter) writeManagers(ctx context.Context, item string, before map[string]any) error {
 	was := unstructured.Unstructured{Object: before}
 	managers := was.GetManagedFields()
@@ -346,13 +350,13 @@ func (w *planWriter) writeManagers(ctx context.Context, item string, before map[
 			}
 		}
 	}
-	// A patch has no conflict with a controller that writes the object at the same time.
+	// A patch cannot conflict with a controller that writes the object at the same time.
 	patch := unstructured.Unstructured{Object: map[string]any{}}
 	patch.SetManagedFields(managers)
 	return w.target.do(ctx, http.MethodPatch, item+w.parameters(url.Values{}), patch.Object, &json.RawMessage{})
 }
 
-// collectionOf returns the URL path of the collection of an object.
+// collectionOf returns the URL path of the collection to which an object belongs.
 func collectionOf(object map[string]any, c *history.Change) (string, error) {
 	version, _ := object["apiVersion"].(string)
 	gv, err := schema.ParseGroupVersion(version)
@@ -366,7 +370,7 @@ func collectionOf(object map[string]any, c *history.Change) (string, error) {
 	return path + "/" + c.Object.GroupResource().Resource, nil
 }
 
-// parameters returns the query of a write.
+// parameters adds the query parameters that all writes have to values, and returns the encoded query.
 func (w *planWriter) parameters(values url.Values) string {
 	values.Set("fieldManager", w.manager)
 	if w.dryRun != "" {
@@ -375,7 +379,7 @@ func (w *planWriter) parameters(values url.Values) string {
 	return "?" + values.Encode()
 }
 
-// create creates an object. With restoreUIDs, the object has its original UID.
+// create creates an object. If restoreUIDs is true, the object gets its original UID.
 func (w *planWriter) create(ctx context.Context, collection string, s *writeStep) error {
 	body, values := writable(s.want, nil), url.Values{}
 	if w.restoreUIDs {
@@ -396,7 +400,7 @@ func (w *planWriter) create(ctx context.Context, collection string, s *writeStep
 	return nil
 }
 
-// recordUID records the UID of the live object of the target for an object with the UID planned in the plan.
+// recordUID records that live is the object in the target that has the UID planned in the plan.
 func (w *planWriter) recordUID(planned types.UID, live map[string]any) {
 	if w.uids == nil {
 		w.uids = map[types.UID]types.UID{}
@@ -405,7 +409,7 @@ func (w *planWriter) recordUID(planned types.UID, live map[string]any) {
 	w.uids[planned] = object.GetUID()
 }
 
-// replaceOwners replaces the UIDs of owners that have other UIDs in the target. Otherwise, the garbage
+// replaceOwners replaces the UIDs of owners that have a different UID in the target. Otherwise, the garbage
 // collector of the target would delete the object.
 func (w *planWriter) replaceOwners(body map[string]any) {
 	object := unstructured.Unstructured{Object: body}
@@ -420,11 +424,11 @@ func (w *planWriter) replaceOwners(body map[string]any) {
 	}
 }
 
-// errChanged is returned for an object that was changed after the plan was made.
+// errChanged is returned if an object was changed after the plan was made.
 var errChanged = errors.New("the object was changed in the meantime; run the command again")
 
-// replace replaces the present state of an object. It returns errChanged if the present state and planned
-// differ in more than the status. If planned is nil, it accepts any present state.
+// replace replaces the current state of an object with state. It returns errChanged if the current state
+// differs from planned in more than the status. If planned is nil, it replaces any current state.
 func (w *planWriter) replace(ctx context.Context, item string, state, planned map[string]any) error {
 	var live map[string]any
 	if err := w.target.do(ctx, http.MethodGet, item, nil, &live); err != nil {
@@ -440,7 +444,7 @@ func (w *planWriter) replace(ctx context.Context, item string, state, planned ma
 	return w.target.do(ctx, http.MethodPut, item+w.parameters(url.Values{}), body, &json.RawMessage{})
 }
 
-// delete deletes an object, unless it was replaced in the meantime.
+// delete deletes an object, unless it has been recreated with another UID.
 func (w *planWriter) delete(ctx context.Context, item string, now map[string]any) error {
 	object := unstructured.Unstructured{Object: now}
 	uid := object.GetUID()
@@ -455,8 +459,8 @@ func (w *planWriter) delete(ctx context.Context, item string, now map[string]any
 	return err
 }
 
-// writable returns the body of a write: a state without the fields that the server sets. live is the present
-// object, or nil.
+// writable returns the body of a write, which is a copy of state without the fields that the server sets. live
+// is the current object, or nil.
 func writable(state, live map[string]any) map[string]any {
 	object := unstructured.Unstructured{Object: state}
 	object = *object.DeepCopy()
@@ -474,13 +478,14 @@ func writable(state, live map[string]any) map[string]any {
 }
 
 const (
-	// writeTimeout is the maximum time to wait for the end of a deletion, and for a definition to be
+	// writeTimeout is the maximum time to wait until a deletion is complete, and until a definition is
 	// established.
 	writeTimeout = 30 * time.Second
 	writePoll    = 200 * time.Millisecond
 )
 
-// retry repeats a creation while the object or its namespace is being deleted.
+// retry repeats a creation until it succeeds or fails for a reason other than the deletion of the object or its
+// namespace. It gives up after writeTimeout.
 func (w *planWriter) retry(ctx context.Context, create func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -498,7 +503,7 @@ func (w *planWriter) retry(ctx context.Context, create func() error) error {
 	}
 }
 
-// awaitEstablished waits until a definition is in effect.
+// awaitEstablished waits until a definition is established.
 func (w *planWriter) awaitEstablished(ctx context.Context, item string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
