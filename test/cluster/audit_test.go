@@ -14,11 +14,11 @@ import (
 	"mainstay.dev/mainstay/internal/filters/audit"
 )
 
-// writes contains the number of writes by the controllers of the server (ours) and of
-// kube-controller-manager (theirs), by verb, object and controller. Rejected writes count.
+// writes counts the writes by the controllers of the server (ours) and of kube-controller-manager (theirs),
+// keyed by verb, object and controller. Rejected writes are included.
 type writes struct{ ours, theirs map[string]int }
 
-// both returns the writes that both programs made with the same controller.
+// both returns the writes that the same controller made in both programs.
 func (w writes) both() []string {
 	var both []string
 	for what := range w.ours {
@@ -50,7 +50,7 @@ func (s *site) auditSize() int64 {
 	return info.Size()
 }
 
-// writes counts the writes in the audit log after an offset, in bytes.
+// writes counts the writes in the audit log that follow the offset from, in bytes.
 func (s *site) writes(from int64) writes {
 	s.t.Helper()
 	log, err := os.Open(s.auditLog())
@@ -75,7 +75,7 @@ func (s *site) writes(from int64) writes {
 	}
 }
 
-// add counts the write of an event.
+// add counts an audit event if it is a write by a controller.
 func (w writes) add(event *audit.Event) {
 	object := event.ObjectRef
 	switch {

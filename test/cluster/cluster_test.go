@@ -8,11 +8,11 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 )
 
-// timeout is a timeout for a busy machine.
+// timeout is long enough for a busy machine.
 const timeout = 5 * time.Minute
 
-// TestCluster starts a cluster, kills the server, and deletes all objects, with each division of the
-// controllers between the two programs. It checks that no controller writes in both programs.
+// TestCluster starts a cluster, kills the server, and deletes all objects. It repeats this for each division of
+// the controllers between the two programs, and checks that no controller writes in both programs.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	names := controlplane.Controllers()
@@ -29,15 +29,15 @@ const (
 	// everything also enables the controllers of kube-controller-manager that are disabled by
 	// default.
 	everything = "*,bootstrap-signer-controller,token-cleaner-controller"
-	// none enables no controller: without *, only the named controllers run.
+	// none enables no controllers: without *, only the named controllers run.
 	none = "-garbage-collector-controller"
 )
 
-// mode is a division of the controllers between the two programs.
+// mode is a division of the controllers between the server and kube-controller-manager.
 type mode struct {
 	name         string
 	ours, theirs string // --controllers of the server, and of kube-controller-manager
-	// idle reports that the server's controllers do nothing while kube-controller-manager runs.
+	// idle reports whether the server's controllers do nothing while kube-controller-manager runs.
 	idle bool
 }
 
@@ -66,8 +66,8 @@ func (m mode) run(t *testing.T) {
 	}
 }
 
-// awaitIdle waits until the server has logged for the n-th time that kube-controller-manager runs,
-// and returns the size of the audit log. A server without controllers does not log it.
+// awaitIdle waits until the server has logged n times that a kube-controller-manager runs, and returns the size
+// of the audit log. It does not wait for a server without controllers, which does not log this.
 func (m mode) awaitIdle(s *site, n int) (from int64) {
 	s.t.Helper()
 	if m.ours != none {
@@ -76,12 +76,12 @@ func (m mode) awaitIdle(s *site, n int) (from int64) {
 	return s.auditSize()
 }
 
-// check fails the test for writes of the wrong program.
+// check fails the test if the wrong program has made writes.
 func (m mode) check(t *testing.T, when string, w writes) {
 	t.Helper()
 	t.Logf("%s: %s", when, w)
 	if m.idle {
-		// Admission requests the creation of an account if a pod is created before it.
+		// If a pod is created before the service account exists, admission requests its creation.
 		delete(w.ours, "create core/serviceaccounts/shop/default/ by service-account-controller")
 		if len(w.ours) > 0 {
 			t.Errorf("%s the server's controllers wrote %v", when, w.ours)

@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// nodes is the number of nodes.
+// nodes is the number of simulated nodes.
 const nodes = 3
 
-// kubelets simulates the kubelets of all nodes: scheduled pods run, pods of Jobs succeed, and
-// deleted pods end.
+// kubelets simulates the kubelets of all nodes: it runs scheduled pods, completes the pods of Jobs, and ends
+// deleted pods.
 type kubelets struct {
 	client kubernetes.Interface
 	t      *testing.T
@@ -64,7 +64,7 @@ func (k *kubelets) register(ctx context.Context, name string) error {
 	return err
 }
 
-// sync writes the next state of a pod.
+// sync writes the next state of a pod, if its state must change.
 func (k *kubelets) sync(ctx context.Context, pod *corev1.Pod) error {
 	switch {
 	case pod.Spec.NodeName == "":

@@ -15,13 +15,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// programsEnv is the variable with the folder of kube-controller-manager and kube-scheduler.
+// programsEnv is the environment variable that names the folder with kube-controller-manager and
+// kube-scheduler.
 const programsEnv = "MAINSTAY_KUBERNETES_BINARIES"
 
-// policy writes all completed requests to the audit log.
+// policy is an audit policy that logs all completed requests.
 const policy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived","ResponseStarted"],"rules":[{"level":"Metadata"}]}`
 
-// site is a server with the other programs of a control plane.
+// site is a server together with the other programs of its control plane.
 type site struct {
 	t        *testing.T
 	server   *testserver.Server
@@ -50,14 +51,14 @@ func newSite(t *testing.T, controllers string) *site {
 
 func (s *site) auditLog() string { return filepath.Join(s.work, "audit.log") }
 
-// program is kube-controller-manager or kube-scheduler.
+// program is a running kube-controller-manager or kube-scheduler.
 type program struct {
 	t   *testing.T
 	cmd *exec.Cmd
 	log testserver.Buffer
 }
 
-// start starts a program with its own user and the flags of kubeadm.
+// start starts a program with its own user and the flags that kubeadm sets.
 func (s *site) start(name string, flags ...string) *program {
 	s.t.Helper()
 	kubeconfig := filepath.Join(s.work, name+".kubeconfig")
@@ -80,7 +81,6 @@ func (s *site) start(name string, flags ...string) *program {
 	return p
 }
 
-// startControllerManager starts kube-controller-manager.
 func (s *site) startControllerManager(controllers string) *program {
 	s.t.Helper()
 	pki := filepath.Join(s.dir, "pki")
@@ -93,7 +93,7 @@ func (s *site) startControllerManager(controllers string) *program {
 	)
 }
 
-// stop stops the program with SIGTERM and reads its log.
+// stop stops the program with SIGTERM and checks its log.
 func (p *program) stop() {
 	if p.cmd.ProcessState != nil {
 		return
@@ -110,7 +110,7 @@ func (p *program) stop() {
 	}
 }
 
-// errors returns the lines of its log that are errors.
+// errors returns the lines of the program's log that report errors.
 func (p *program) errors() []string {
 	var errs []string
 	for line := range strings.Lines(p.log.String()) {

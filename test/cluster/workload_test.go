@@ -23,16 +23,16 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// namespace is the namespace of testdata/shop.yaml.
+// namespace is the namespace that testdata/shop.yaml uses.
 const namespace = "shop"
 
-// workload is the workload of the cluster: the objects of testdata/shop.yaml.
+// workload consists of the objects in testdata/shop.yaml.
 type workload struct {
 	*site
 	client kubernetes.Interface
 }
 
-// newWorkload returns a client of the workload, and runs the nodes until the test ends.
+// newWorkload returns a client for the workload, and runs the simulated nodes until the test ends.
 func newWorkload(s *site) *workload {
 	s.t.Helper()
 	client, err := kubernetes.NewForConfig(s.server.RESTConfig())
@@ -46,7 +46,7 @@ func newWorkload(s *site) *workload {
 	return &workload{site: s, client: client}
 }
 
-// open creates all objects and waits until they run.
+// open creates all objects and waits until the workload runs.
 func (s *workload) open() {
 	s.t.Helper()
 	objects, err := manifests.Read("testdata")
@@ -80,7 +80,7 @@ func unless(ok bool, err error, format string, args ...any) error {
 	return err
 }
 
-// running returns an error if a part of the workload does not run yet.
+// running returns an error unless all parts of the workload run.
 func (s *workload) running(ctx context.Context, replicas int32) error {
 	web, err := s.client.AppsV1().Deployments(namespace).Get(ctx, "web", metav1.GetOptions{})
 	complete := web.Status.ObservedGeneration == web.Generation && web.Status.Replicas == replicas && web.Status.ReadyReplicas == replicas
@@ -126,7 +126,7 @@ func (s *workload) claimBound(ctx context.Context) error {
 	return unless(claim.Status.Phase == corev1.ClaimBound, err, "the claim is %s", claim.Status.Phase)
 }
 
-// tokenFilled checks that the token authenticates a user who may not list pods.
+// tokenFilled checks that the token in the secret authenticates a user who cannot list pods.
 func (s *workload) tokenFilled(ctx context.Context) error {
 	secret, err := s.client.CoreV1().Secrets(namespace).Get(ctx, "tok", metav1.GetOptions{})
 	token := secret.Data[corev1.ServiceAccountTokenKey]
@@ -201,7 +201,7 @@ func (s *workload) scale(replicas int32) {
 	s.await(func(ctx context.Context) error { return s.running(ctx, replicas) })
 }
 
-// close deletes all objects, with each propagation policy.
+// close deletes all objects. It uses each propagation policy once.
 func (s *workload) close() {
 	s.t.Helper()
 	delete := func(err error) {
@@ -229,14 +229,14 @@ func propagate(how metav1.DeletionPropagation) metav1.DeleteOptions {
 	return metav1.DeleteOptions{PropagationPolicy: &how}
 }
 
-// podsLeft returns an error unless the number of pods is orphans. It ignores the pods of the CronJob, which
-// are created at random times.
+// podsLeft returns an error unless the number of remaining pods is orphans. It ignores the pods of the CronJob,
+// which are created at random times.
 func (s *workload) podsLeft(ctx context.Context, orphans int) error {
 	all, err := s.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app"})
 	return unless(len(all.Items) == orphans, err, "there are %d pods, want %d", len(all.Items), orphans)
 }
 
-// takenBack waits until the server's controllers run again.
+// takenBack waits until the server's controllers have resumed their work.
 func (s *workload) takenBack() {
 	s.t.Helper()
 	if _, err := s.client.CoreV1().Namespaces().Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "later"}}, metav1.CreateOptions{}); err != nil {
