@@ -32,8 +32,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// startReceiver starts the OTLP receiver of the collector, and returns its address and the received
-// traces.
+// startReceiver starts the OTLP receiver of the collector. It returns the receiver's address and a sink for the
+// received traces.
 func startReceiver(t *testing.T) (address string, traces *consumertest.TracesSink) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,8 +63,8 @@ func startReceiver(t *testing.T) (address string, traces *consumertest.TracesSin
 	return address, traces
 }
 
-// TestSpans creates a ConfigMap with a webhook on a server over etcd. The collector receives the spans
-// of the request with their parents.
+// TestSpans creates a ConfigMap on a server that uses etcd and calls a webhook. It checks that the collector
+// receives the spans of the request with the correct parents.
 func TestSpans(t *testing.T) {
 	t.Parallel()
 	address, traces := startReceiver(t)
@@ -89,7 +89,7 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// checkSpans returns an error unless a request has spans for the webhook and etcd below its own span.
+// checkSpans returns an error unless the span of a request has child spans for the webhook and for etcd.
 func checkSpans(all []ptrace.Traces) error {
 	spans := map[string]ptrace.Span{} // by ID
 	for _, traces := range all {
@@ -122,7 +122,7 @@ func checkSpans(all []ptrace.Traces) error {
 	return nil
 }
 
-// registerWebhook starts a validating webhook for ConfigMaps that allows everything.
+// registerWebhook registers a validating webhook that allows all ConfigMaps.
 func registerWebhook(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

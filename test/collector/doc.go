@@ -1,2 +1,2 @@
-// Package collector tests the tracing of the server with the receiver of the OpenTelemetry collector.
+// Package collector tests that the receiver of the OpenTelemetry collector receives the server's traces.
 package collector
