@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// decodeBody decodes a response body by its media type. The result is the same JSON value for all
-// encodings of an object; bodies of other types are returned as text.
+// decodeBody decodes a response body according to its media type. All encodings of an object result in the same
+// JSON value. Bodies of other media types are returned as text.
 func decodeBody(mediaType string, body []byte) (any, error) {
 	base, _, _ := strings.Cut(mediaType, ";")
 	switch {
@@ -81,7 +81,7 @@ func decodeJSON(body []byte) (any, error) {
 	return v, nil
 }
 
-// kinds is a scheme with the Go types of all built-in objects.
+// kinds is a scheme that contains the Go types of all built-in objects.
 var kinds = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(kubernetesscheme.AddToScheme(s))
@@ -92,8 +92,8 @@ var kinds = func() *runtime.Scheme {
 	return s
 }()
 
-// withVersion adds the version v1 to an envelope without a version, because clients expect one. The envelopes
-// of discovery documents have no version.
+// withVersion adds the version v1 to a protobuf envelope that has no version, because the decoder expects one.
+// The envelopes of discovery documents have no version.
 func withVersion(envelope []byte) []byte {
 	magic := []byte("k8s\x00")
 	var unknown runtime.Unknown
@@ -108,11 +108,11 @@ func withVersion(envelope []byte) []byte {
 	return append(magic, rest...)
 }
 
-// decodeProtobuf reads an object in Kubernetes' protobuf envelope through its Go type.
+// decodeProtobuf decodes an object in Kubernetes' protobuf envelope to its Go type, and then to a JSON value.
 func decodeProtobuf(body []byte) (any, error) {
 	object, _, err := protobuf.NewSerializer(kinds, kinds).Decode(withVersion(body), nil, nil)
 	if runtime.IsNotRegisteredError(err) {
-		// Types that no client here supports are compared as bytes.
+		// Objects whose Go type is unknown here are compared as bytes.
 		return base64.StdEncoding.EncodeToString(body), nil
 	}
 	if err != nil {
@@ -152,7 +152,7 @@ func (m *Memory) RewriteEncoded(body []byte) ([]byte, error) {
 	return encoded.Bytes(), err
 }
 
-// decodeFrames decodes a complete protobuf watch, a sequence of events with a length prefix of four
+// decodeFrames decodes a complete protobuf watch. It is a sequence of events, each with a length prefix of four
 // bytes.
 func decodeFrames(body []byte) (any, error) {
 	events := []any{}

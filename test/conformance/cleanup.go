@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// CleanUp deletes the remaining cluster-scoped objects of a scenario, because later lists of the
-// recording do not contain them. Namespaces remain; no other scenario uses their names.
+// CleanUp deletes the cluster-scoped objects that a scenario has left behind, because later lists in the
+// recording do not contain them. Namespaces are not deleted; no other scenario uses their names.
 func (r *Replayer) CleanUp(ctx context.Context, scenario Scenario) error {
 	for _, step := range scenario.Steps {
 		path, made := createdClusterScoped(step)
@@ -29,8 +29,8 @@ func (r *Replayer) CleanUp(ctx context.Context, scenario Scenario) error {
 	return nil
 }
 
-// createdClusterScoped returns the path of the cluster-scoped object that the step created. made is
-// false if it created none.
+// createdClusterScoped returns the path of the cluster-scoped object that the step created. made is false if
+// the step created no such object.
 func createdClusterScoped(step Step) (path string, made bool) {
 	path, query, _ := strings.Cut(step.Request.Path, "?")
 	if step.Response.Status != http.StatusCreated || strings.Contains(query, "dryRun") ||

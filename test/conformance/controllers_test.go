@@ -15,12 +15,12 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// controllersTimeout is the timeout for actions of controllers.
+// controllersTimeout is the maximum time to wait for the effect of a controller.
 const controllersTimeout = time.Minute
 
-// TestControllers replays recordings of kube-controller-manager for the controllers that run in
-// this server. Controllers are asynchronous: a GET is repeated until its response matches, and the
-// events of a watch are compared for each object.
+// TestControllers replays recordings of kube-controller-manager for those of its controllers that also run in
+// this server. Controllers are asynchronous. Therefore, a GET is repeated until its response matches, and the
+// events of a watch are compared separately for each object.
 func TestControllers(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: []string{"--service-cluster-ip-range=10.96.0.0/12"}})
@@ -36,12 +36,13 @@ func TestControllers(t *testing.T) {
 	}
 }
 
-// knownMismatches contains the steps whose responses differ, with the reason.
+// knownMismatches contains the steps whose responses differ from the recording, with the reason for the
+// difference.
 var knownMismatches = map[string]string{
-	"namespace-deletion 7":       "the recorder came before the controller",
+	"namespace-deletion 7":       "the recorder sent its request before the controller acted",
 	"namespace-deletion 10":      "the controller may have marked the object by then",
-	"cluster-role-aggregation 1": "the part may be gone before the controller has come to it",
-	"token-secret 2":             "the account may be gone before the controller has come to its secret",
+	"cluster-role-aggregation 1": "the part may be deleted before the controller has processed it",
+	"token-secret 2":             "the account may be deleted before the controller has processed its secret",
 	"cluster-role-aggregation 5": "the recorded server is a fork, whose roles have other rules",
 	"cluster-role-aggregation 6": "the recorded server is a fork, whose roles have other rules",
 }
@@ -91,8 +92,8 @@ func replayControllers(t *testing.T, r *Replayer, scenario Scenario) {
 	}
 }
 
-// tryStep sends a request and returns the differences of its response. An unexpected status is an
-// error.
+// tryStep sends a request and returns the differences between its response and the recorded one. It returns an
+// error for an unexpected status.
 func (r *Replayer) tryStep(ctx context.Context, scenario Scenario, step Step, memory *Memory) ([]string, error) {
 	resp, err := r.send(ctx, scenario, step, memory)
 	if err != nil {
@@ -114,14 +115,14 @@ func (r *Replayer) tryStep(ctx context.Context, scenario Scenario, step Step, me
 	return maskedDifferences(step.Response.Body, got.body), nil
 }
 
-// maskedDifferences compares two bodies without generated values.
+// maskedDifferences returns the differences between two bodies, ignoring generated values.
 func maskedDifferences(want, got json.RawMessage) []string {
 	c := &Comparison{Memory: NewMemory()}
 	compareRaw(c, "", masked(want), masked(got))
 	return c.Differences
 }
 
-// invented matches the generated values in JSON that volatile does not match.
+// invented matches generated values in JSON that the pattern volatile does not match.
 var invented = []*regexp.Regexp{
 	regexp.MustCompile(`"(?:resourceVersion|continue)":\s*"\d+"`),
 	regexp.MustCompile(`"LS0tLS1CRUdJTi[A-Za-z0-9+/=]*"`), // a PEM block in base64
@@ -190,9 +191,9 @@ func byObject(events []Event) map[string][]Event {
 	return sorted
 }
 
-// missingEvents returns the recorded events that are missing, by object. Additional events are
-// allowed: kube-controller-manager waits for seconds in situations in which this server proceeds
-// and reports progress.
+// missingEvents returns the recorded events that were not received, by object. Additional events are allowed:
+// kube-controller-manager waits for seconds in situations in which this server continues and reports its
+// progress.
 func missingEvents(want, got map[string][]Event) []string {
 	var differences []string
 	for name, events := range want {

@@ -25,15 +25,15 @@ func TestMain(m *testing.M) {
 
 const recordingsDir = "testdata/recordings"
 
-// recordedFlags are the flags of the recorded server that affect its responses.
+// recordedFlags contains the flags that affect responses, as they were set on the recorded server.
 var recordedFlags = []string{"--service-cluster-ip-range=10.96.0.0/12", "--controllers=-clusterrole-aggregation-controller"}
 
-// onDemand are the flags of the server from which the folders of beta APIs were recorded. That server did not
-// write StorageVersions.
+// onDemand contains the flags of the server on which the folders of beta APIs were recorded. That server did
+// not write StorageVersions.
 var onDemand = []string{"--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true,StorageVersionAPI=false"}
 
-// stoppedClock gives all writes the same time. The responses of some scenarios depend on the
-// order of writes by whole seconds, and the recorded server handled them within one second. The time
+// stoppedClock contains flags that give all writes the same time. The responses of some scenarios depend on the
+// order of writes in whole seconds, and the recorded server processed these writes within one second. The time
 // is in the past, so that ages in tables are valid.
 var stoppedClock = []string{"--test-faults", "--test-time=2020-01-02T15:04:05Z"}
 
@@ -54,7 +54,7 @@ func flagsOf(name string) []string {
 	return nil
 }
 
-// TestConversations replays every recording against its own server.
+// TestConversations replays each recording against its own server.
 func TestConversations(t *testing.T) {
 	t.Parallel()
 	for _, name := range recordingNames(t) {
@@ -81,7 +81,7 @@ func TestConversationsWithoutCache(t *testing.T) {
 	}
 }
 
-// replayRecording replays all scenarios of a recording in order on one server.
+// replayRecording starts a server and replays all scenarios of a recording on it, in order.
 func replayRecording(t *testing.T, name string, flags ...string) {
 	recording := readRecording(t, name)
 	srv := testserver.New(t, testserver.Options{Flags: slices.Concat(flags, recordedFlags)})
@@ -104,7 +104,7 @@ func replayRecording(t *testing.T, name string, flags ...string) {
 	verdict.finish(t)
 }
 
-// clientOf returns a client with a certificate that the CA of the server has signed.
+// clientOf returns a client with a certificate for the subject, signed by the server's CA.
 func clientOf(srv *testserver.Server, subject string) (*http.Client, error) {
 	authority, err := pki.Open(filepath.Join(srv.Dir(), "pki"))
 	if err != nil {
@@ -128,10 +128,10 @@ func clientOf(srv *testserver.Server, subject string) (*http.Client, error) {
 	return newClient(config)
 }
 
-// otherTests are the folders of recordings that other tests replay.
+// otherTests lists the recordings, and folders of recordings, that other tests replay.
 var otherTests = []string{"controllers/loops", "expired/", "webhook/", "validation/", "validation-beta/", "transitions/"}
 
-// recordingNames lists the recordings that require only a new server. With -short, it lists only the
+// recordingNames lists the recordings that only require a newly started server. With -short, it lists only the
 // recordings of the core group and of behavior that all kinds share.
 func recordingNames(t *testing.T) []string {
 	t.Helper()

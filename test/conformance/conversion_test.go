@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestConversionWebhooks replays conversations about resources with a conversion webhook. The webhook behaves
-// like the recorder's webhook.
+// TestConversionWebhooks replays conversations about resources with a conversion webhook. The test's webhook
+// behaves like the webhook that was used for the recording.
 func TestConversionWebhooks(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{nil, {"--watch-cache=false"}} {
@@ -48,14 +48,14 @@ func TestConversionWebhooks(t *testing.T) {
 	}
 }
 
-// recordedBundle matches the CA certificates of the recorder's webhook.
+// recordedBundle matches the CA bundles in recorded bodies.
 var recordedBundle = regexp.MustCompile(`"caBundle":\s*"[^"]*"`)
 
-// othersBundle is part of a recorded CA bundle that does not belong to the recorder's webhook, and
+// othersBundle is part of a recorded CA bundle that belongs to another webhook than the recorder's. This bundle
 // is not replaced.
 const othersBundle = "UJZakNDQVFpZ0F3SUJBZ0lJWnNTMWFYcVg2Ukl3Q2d"
 
-// withWebhook replaces the address and CA of the recorder's webhook with the address and CA of hook.
+// withWebhook replaces the address and CA bundle of the recorder's webhook in a scenario with those of hook.
 func withWebhook(scenario Scenario, hook *httptest.Server) Scenario {
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
 	bundle := []byte(`"caBundle":"` + base64.StdEncoding.EncodeToString(certificate) + `"`)
@@ -77,8 +77,8 @@ func withWebhook(scenario Scenario, hook *httptest.Server) Scenario {
 	return out
 }
 
-// recordedWebhook converts between spec.hostPort of v1 and spec.host and spec.port of v2, or fails
-// in the way that the path specifies.
+// recordedWebhook converts between v1, which has spec.hostPort, and v2, which has spec.host and spec.port.
+// Depending on the URL path, it fails in a certain way instead.
 func recordedWebhook(w http.ResponseWriter, r *http.Request) {
 	var review struct {
 		APIVersion string         `json:"apiVersion"`

@@ -16,16 +16,16 @@ import (
 
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// changesDefinitions reports whether a step may have changed a CustomResourceDefinition, so that
-// the server reacts asynchronously.
+// changesDefinitions reports whether a step may have changed a CustomResourceDefinition. The server reacts to
+// such a change asynchronously.
 func changesDefinitions(step Step) bool {
 	return step.Request.Method != http.MethodGet && strings.HasPrefix(step.Request.Path, definitionsPath) &&
 		!strings.Contains(step.Request.Path, "dryRun")
 }
 
-// AwaitDefinitions waits until the server has processed all CustomResourceDefinitions: it has accepted
-// or rejected their names, removed deleted definitions, and created an APIService for each served
-// version. The recorder waited in the same way.
+// AwaitDefinitions waits until the server has processed all CustomResourceDefinitions: it has accepted or
+// rejected their names, removed deleted definitions, and created an APIService for each served version. The
+// recorder waited for the same conditions.
 func (r *Replayer) AwaitDefinitions(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -59,8 +59,7 @@ func (r *Replayer) definitions(ctx context.Context) ([]apiextensionsv1.CustomRes
 	return list.Items, nil
 }
 
-// areRegistered reports whether there is an APIService for each version that an established definition
-// serves.
+// areRegistered reports whether an APIService exists for each version that an established definition serves.
 func (r *Replayer) areRegistered(ctx context.Context, crds []apiextensionsv1.CustomResourceDefinition) (bool, error) {
 	var services metav1.PartialObjectMetadataList
 	if err := r.read(ctx, "/apis/apiregistration.k8s.io/v1/apiservices", &services); err != nil {
@@ -81,7 +80,7 @@ func (r *Replayer) areRegistered(ctx context.Context, crds []apiextensionsv1.Cus
 	return true, nil
 }
 
-// read decodes the server's response to a GET of a path.
+// read sends a GET of path and decodes the response into the value into.
 func (r *Replayer) read(ctx context.Context, path string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+path, nil)
 	if err != nil {
@@ -95,8 +94,8 @@ func (r *Replayer) read(ctx context.Context, path string, into any) error {
 	return json.NewDecoder(resp.Body).Decode(into)
 }
 
-// atRest reports whether a definition is in its final state. The rejection of names is final only
-// while the group has another definition, which can own the names.
+// atRest reports whether a definition is in its final state. A rejection of names is final only as long as the
+// group has another definition, which can own these names.
 func atRest(crd apiextensionsv1.CustomResourceDefinition, all []apiextensionsv1.CustomResourceDefinition) bool {
 	if crd.DeletionTimestamp != nil {
 		return false
@@ -117,8 +116,8 @@ func holds(crd apiextensionsv1.CustomResourceDefinition, condition apiextensions
 	})
 }
 
-// learnRevision reads the resourceVersion of a definition for a PUT, if no earlier response
-// contained it. The recorder had polled the definition outside of the scenario until it was
+// learnRevision prepares a PUT of a definition whose recorded resourceVersion no earlier response contained, by
+// reading the live definition. The recorder had polled the definition outside of the scenario until it was
 // established.
 func (r *Replayer) learnRevision(ctx context.Context, step Step, body []byte, memory *Memory) error {
 	if step.Request.Method != http.MethodPut || !strings.HasPrefix(step.Request.Path, definitionsPath) {

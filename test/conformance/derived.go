@@ -11,8 +11,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 )
 
-// The patterns of descriptions. A description replaces a body, or a part of it, that was too large for a
-// recording.
+// Patterns for descriptions. A description replaces a body, or a part of a body, that was too large to record.
 var (
 	description = regexp.MustCompile(`"(?:(.) repeated (\d+) times|(\d+) nested empty lists)"`)
 	addedOps    = regexp.MustCompile(`^(\d+) add operations$`)
@@ -55,7 +54,7 @@ func applyPatch(base, operations []byte) ([]byte, error) {
 	return description.ReplaceAllFunc(body, described), nil
 }
 
-// bodyOfStep returns the request body of a step, or the response of a GET.
+// bodyOfStep returns the request body of a step or, for a GET, the recorded response body.
 func bodyOfStep(scenario Scenario, number int) ([]byte, error) {
 	for _, step := range scenario.Steps {
 		if step.Number != number {
@@ -69,7 +68,7 @@ func bodyOfStep(scenario Scenario, number int) ([]byte, error) {
 	return nil, fmt.Errorf("scenario %s has no step %d", scenario.Name, number)
 }
 
-// described returns the JSON value of a quoted description.
+// described returns the JSON value that a quoted description stands for.
 func described(quoted []byte) []byte {
 	m := description.FindSubmatch(quoted)
 	if len(m[1]) > 0 {
@@ -88,7 +87,7 @@ func number(digits []byte) int {
 	return n
 }
 
-// describedWhole returns the body for a description that replaces the whole body.
+// describedWhole returns the body that a description of a whole body stands for.
 func describedWhole(scenario Scenario, patch json.RawMessage) ([]byte, error) {
 	var operations []struct{ Value string }
 	if err := json.Unmarshal(patch, &operations); err != nil {

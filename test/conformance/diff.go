@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// Comparison compares a recorded and a live JSON value and records up to maxDifferences differences. The
-// values are decoded by encoding/json, with numbers as json.Number.
+// Comparison compares recorded JSON values with live ones and records up to maxDifferences differences. The
+// values must be decoded by encoding/json with json.Number for numbers.
 type Comparison struct {
 	Memory      *Memory
 	Differences []string
-	// Partial ignores the fields that recordings of errors do not contain: uid, resourceVersion,
-	// creationTimestamp, managedFields.
+	// Partial ignores the fields that recordings of errors omit: uid, resourceVersion, creationTimestamp and
+	// managedFields.
 	Partial bool
-	// Newer are fields that the recorded version did not have. Responses may contain them.
+	// Newer lists fields that did not exist in the recorded version. Live responses may contain them.
 	Newer []string
 	// GenerateName is the generateName of the object in the request.
 	GenerateName string
@@ -32,7 +32,7 @@ func (c *Comparison) note(path, format string, args ...any) {
 	}
 }
 
-// Values compares two values under a path such as `.metadata`.
+// Values compares two values. path is the location of the values in the body, such as `.metadata`.
 func (c *Comparison) Values(path string, want, got any) {
 	switch want := want.(type) {
 	case map[string]any:
@@ -93,8 +93,8 @@ func (c *Comparison) objects(path string, want, got map[string]any) {
 	}
 }
 
-// byManager sorts the entries of managed fields by manager. kube-apiserver sorts them by time in seconds, so
-// their order can vary.
+// byManager sorts the entries of managed fields by manager. kube-apiserver sorts them by time in whole seconds,
+// so their order can vary.
 func byManager(entries any) any {
 	list, ok := entries.([]any)
 	if !ok {
@@ -114,13 +114,14 @@ func isOmitted(key string) bool {
 	return key == "uid" || key == "resourceVersion" || key == "creationTimestamp" || key == "managedFields"
 }
 
-// liveKey rewrites keys that quote a uid, as the managed fields of owner references do.
+// liveKey replaces a recorded uid in a key with the live one. Managed fields contain such keys for owner
+// references.
 func (c *Comparison) liveKey(key string) string {
 	return replaceVolatile(key, c.Memory.Value)
 }
 
-// generatedName pairs the names of two objects before other fields are compared, because many
-// fields quote the name.
+// generatedName pairs the generated names of two objects before other fields are compared, because many fields
+// contain the name.
 func (c *Comparison) generatedName(want, got map[string]any) {
 	prefix, _ := want["generateName"].(string)
 	recorded, _ := want["name"].(string)
@@ -133,7 +134,7 @@ func (c *Comparison) generatedName(want, got map[string]any) {
 	}
 }
 
-// rejectedName pairs the names in the Statuses for a rejected object with a generated name.
+// rejectedName pairs the generated names in two Statuses for a rejected object.
 func (c *Comparison) rejectedName(want, got map[string]any) {
 	recorded, _ := want["details"].(map[string]any)
 	live, _ := got["details"].(map[string]any)
@@ -154,7 +155,7 @@ func generated(prefix, name string) bool {
 	return cut > 0 && strings.HasPrefix(prefix, name[:cut])
 }
 
-// isList reports whether metadata belongs to a list. Objects have a name or a uid.
+// isList reports whether metadata belongs to a list, which, unlike an object, has neither a name nor a uid.
 func isList(metadata map[string]any) bool {
 	_, named := metadata["name"]
 	_, identified := metadata["uid"]
@@ -206,10 +207,11 @@ func (c *Comparison) strings(path string, want string, gotAny any) {
 	}
 }
 
-// assignedIP matches the fields of addresses that the server allocates.
+// assignedIP matches the paths of fields that contain addresses allocated by the server.
 var assignedIP = regexp.MustCompile(`\.clusterIPs?(\[\d+\])?$`)
 
-// sameAssignedIP pairs two addresses that the servers have allocated, and reports whether it has paired them.
+// sameAssignedIP pairs two addresses if the servers have allocated them, and reports whether it has paired
+// them.
 func (c *Comparison) sameAssignedIP(want, got string) bool {
 	_, err := netip.ParseAddr(got)
 	if want == "" || want == "None" || err != nil || c.Memory.Chosen(want) {
@@ -234,7 +236,7 @@ func (c *Comparison) numbers(path string, want json.Number, gotAny any) {
 	}
 }
 
-// short formats a value on one line of at most 300 bytes.
+// short formats a value on one line, truncated to 300 bytes.
 func short(v any) string {
 	if v == nil {
 		return "null"

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestExpiredRevisions replays requests for revisions that the server has removed. The two recordings form
-// one conversation; the server is restarted between them. The server keeps a history of one second.
+// TestExpiredRevisions replays requests for revisions that the server has removed. The two recordings form one
+// conversation; the server is restarted between them. The server keeps one second of history.
 func TestExpiredRevisions(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: append([]string{"--history-retention=1s"}, recordedFlags...)})
@@ -39,9 +39,9 @@ func TestExpiredRevisions(t *testing.T) {
 	}
 }
 
-// expire creates revisions until the server has removed the first of them. It then restarts the server,
-// because the watch cache may retain more history than the store. The removed revision is later than all
-// revisions of the recording so far.
+// expire creates revisions until the server has removed the first of them. It then restarts the server, because
+// the watch cache may retain more history than the store. The removed revision is later than all revisions that
+// the recording has used so far.
 func expire(t *testing.T, srv *testserver.Server, f *fetcher) {
 	t.Helper()
 	const clock = "/api/v1/namespaces/default/configmaps/clock?fieldManager=clock"

@@ -16,9 +16,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestOwnExport exports an object of each kind. It checks that a PUT of the object, an empty patch and a
-// repeated apply of the export create no new version, and that an object that is created from the export,
-// after the object was deleted, is the same.
+// TestOwnExport creates and exports an object of each kind. It checks that a PUT of the unchanged object, an
+// empty patch, and a repeated apply of the export do not create a new version. It then deletes the object,
+// creates it again from the export, and checks that it is the same as before.
 func TestOwnExport(t *testing.T) {
 	t.Parallel()
 	t.Run("by default", func(t *testing.T) {
@@ -63,7 +63,7 @@ func exportCustom(t *testing.T) {
 	server.exportOne(t, "/apis/example.com/v1/namespaces/default/widgets", object)
 }
 
-// exportKinds exports the recorded object of each kind, or the object of onDemandObject if no object is
+// exportKinds exports one object of each kind: the recorded object, or the object of onDemandObject if none is
 // recorded.
 func exportKinds(t *testing.T, folder string, facts []Fact, flags ...string) {
 	srv := testserver.New(t, testserver.Options{Flags: slices.Concat(flags, recordedFlags)})
@@ -82,8 +82,8 @@ func exportKinds(t *testing.T, folder string, facts []Fact, flags ...string) {
 		if strings.Contains(fact.Name, "/") || !strings.Contains(fact.Verbs, "create") || !strings.Contains(fact.Verbs, "get") {
 			continue
 		}
-		// These subtests are not parallel: the server creates an APIService for a definition, which can
-		// have the same name as a recorded APIService.
+		// These subtests are not parallel: the APIService that the server creates for a definition can have the
+		// same name as a recorded APIService.
 		t.Run(fact.Key(), func(t *testing.T) {
 			for _, scenario := range recorded[fact.Key()] {
 				last := len(scenario.Steps) - 1
@@ -103,8 +103,8 @@ func exportKinds(t *testing.T, folder string, facts []Fact, flags ...string) {
 	}
 }
 
-// recordedCreations returns the scenarios of a folder that create a minimal or rich object, by the key of the
-// kind. A scenario ends with the creation.
+// recordedCreations returns, keyed by kind, the scenarios in a folder that create a minimal or rich object.
+// Each scenario is truncated after the creation.
 func recordedCreations(t *testing.T, folder string) map[string][]Scenario {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(recordingsDir, folder, "*.jsonl.gz"))
@@ -151,8 +151,8 @@ func (f *fetcher) exportOne(t *testing.T, collection string, object map[string]a
 	f.remove(t, path)
 }
 
-// writeBack waits until a PUT and a patch do not change the object, and returns it. It must wait, because
-// the server writes the status of some kinds after creation.
+// writeBack returns an object as soon as a PUT and a patch of the object do not change it. It retries, because
+// the server writes the status of some kinds after the creation.
 func (f *fetcher) writeBack(t *testing.T, path string) (read map[string]any) {
 	t.Helper()
 	testserver.Eventually(t, time.Minute, func() error {
@@ -169,7 +169,7 @@ func (f *fetcher) writeBack(t *testing.T, path string) (read map[string]any) {
 	return read
 }
 
-// exported returns an object without the fields that the server sets.
+// exported returns a copy of an object without the fields that the server sets.
 func exported(object map[string]any) map[string]any {
 	export := maps.Clone(object)
 	delete(export, "status")
@@ -181,9 +181,9 @@ func exported(object map[string]any) map[string]any {
 	return export
 }
 
-// unbound returns an export without the fields that prevent its creation, which kube-apiserver also rejects.
-// In a Job, these are the selector and the labels with the uid of the Job. In a pod, these are the label keys
-// of terms, because their labels were merged into the selector of the term.
+// unbound removes from an export the fields that prevent its creation, also in kube-apiserver. In a Job, these
+// are the selector and the labels that contain the uid of the Job. In a pod, these are the label keys of
+// affinity terms, because the server has already merged these labels into the selectors of the terms.
 func unbound(export map[string]any) map[string]any {
 	spec, _ := export["spec"].(map[string]any)
 	switch {
@@ -227,7 +227,7 @@ func wantSame(t *testing.T, what string, want, got map[string]any) {
 	}
 }
 
-// remove clears the finalizers of an object, deletes it, and waits until it does not exist.
+// remove clears the finalizers of an object, deletes the object, and waits until it no longer exists.
 func (f *fetcher) remove(t *testing.T, path string) {
 	t.Helper()
 	f.mustSend(t, http.StatusOK, http.MethodPatch, path, "application/merge-patch+json", map[string]any{"metadata": map[string]any{"finalizers": nil}})

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Fact is the expected discovery information about a resource or subresource. A missing hash or "?"
-// is not compared.
+// Fact is the expected discovery information about a resource or subresource. A hash that is empty or "?" is
+// not compared.
 type Fact struct {
 	GroupVersion string // "v1", "apps/v1"
 	Name         string // "pods", "pods/status"
@@ -27,7 +27,7 @@ type Fact struct {
 // Key returns the key of the resource, such as "apps/v1/deployments".
 func (f Fact) Key() string { return f.GroupVersion + "/" + f.Name }
 
-// collection returns the path of the collection, in the namespace if the resource is namespaced.
+// collection returns the URL path of the collection. namespace is used only if the resource is namespaced.
 func (f Fact) collection(namespace string) string {
 	path := "/apis/" + f.GroupVersion
 	if !strings.Contains(f.GroupVersion, "/") {
@@ -39,7 +39,7 @@ func (f Fact) collection(namespace string) string {
 	return path + "/" + f.Name
 }
 
-// ReadFacts reads the tables of resources and subresources.
+// ReadFacts reads a table of resources and a table of subresources. The parameters are paths of files.
 func ReadFacts(resources, subresources string) ([]Fact, error) {
 	var facts []Fact
 	err := eachRow(resources, 10, func(r []string) {
@@ -73,7 +73,7 @@ func sortedList(text string) string {
 	return strings.Join(parts, ",")
 }
 
-// eachRow calls row for each line of a table of tab-separated columns. Lines that start with # are
+// eachRow calls row with the columns of each line of a tab-separated table. Lines that start with # are
 // comments.
 func eachRow(path string, columns int, row func([]string)) error {
 	f, err := os.Open(path)
@@ -95,7 +95,7 @@ func eachRow(path string, columns int, row func([]string)) error {
 	return lines.Err()
 }
 
-// FactsOf returns the contents of discovery documents as facts, by key.
+// FactsOf returns the contents of discovery documents as facts, keyed by Fact.Key.
 func FactsOf(lists []*metav1.APIResourceList) map[string]Fact {
 	facts := map[string]Fact{}
 	for _, list := range lists {
@@ -116,8 +116,9 @@ func sortedJoin(values []string) string {
 	return strings.Join(values, ",")
 }
 
-// Differences compares the fact with the actual discovery information. withHash also compares the hash, which
-// aggregated discovery does not contain. Of a subresource, only the kind and the verbs are compared.
+// Differences compares the fact with the actual discovery information got. It compares hashes only if withHash
+// is true, because aggregated discovery does not contain them. For a subresource, it compares only the kind and
+// the verbs.
 func (f Fact) Differences(got Fact, withHash bool) []string {
 	var differences []string
 	compare := func(what, want, got string) {

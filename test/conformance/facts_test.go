@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestDiscovery compares both forms of discovery with the table of served resources.
-// testdata/facts/absent.tsv has the resources that are omitted on purpose, with the reason.
+// TestDiscovery compares both forms of discovery with the table of served resources. testdata/facts/absent.tsv
+// lists the resources that are omitted on purpose, with the reason.
 func TestDiscovery(t *testing.T) {
 	t.Parallel()
 	compareDiscovery(t, defaultFacts(t))
@@ -28,7 +28,7 @@ func defaultFacts(t *testing.T) []Fact {
 	return facts
 }
 
-// compareDiscovery compares the discovery of a server with the given flags to the facts.
+// compareDiscovery compares the discovery documents of a server with the given flags with the facts.
 func compareDiscovery(t *testing.T, facts []Fact, flags ...string) {
 	t.Helper()
 	absent := map[string]string{}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// Format is one encoding of objects.
+// Format is an encoding of objects.
 type Format struct {
 	Name       string // the extension of fixture files
 	MediaType  string
@@ -31,7 +31,7 @@ func Formats() []Format {
 	}
 }
 
-// Decode decodes an object.
+// Decode decodes an object in this format.
 func (f Format) Decode(data []byte) (runtime.Object, error) {
 	object, _, err := f.Serializer.Decode(data, nil, nil)
 	if err != nil {
@@ -40,7 +40,7 @@ func (f Format) Decode(data []byte) (runtime.Object, error) {
 	return object, nil
 }
 
-// Encode encodes an object. Its kind must be set.
+// Encode encodes an object in this format. The kind of the object must be set.
 func (f Format) Encode(object runtime.Object) ([]byte, error) {
 	var buffer bytes.Buffer
 	if err := f.Serializer.Encode(object, &buffer); err != nil {
@@ -49,8 +49,8 @@ func (f Format) Encode(object runtime.Object) ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-// FixturesDir returns the directory in the module k8s.io/api with an object of every kind, with all
-// fields set, in every encoding.
+// FixturesDir returns the directory of the module k8s.io/api that contains an object of every kind in every
+// encoding. All fields of these objects are set.
 func FixturesDir() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	if err != nil {
@@ -59,8 +59,8 @@ func FixturesDir() (string, error) {
 	return filepath.Join(strings.TrimSpace(string(out)), "testdata", "HEAD"), nil
 }
 
-// ReadFixture reads the object of a kind in one format from the directory of FixturesDir. If the
-// directory has no object of the kind, the error wraps fs.ErrNotExist.
+// ReadFixture reads the object of a kind in one format. dir is the result of FixturesDir. If dir has no object
+// of the kind, the error wraps fs.ErrNotExist.
 func ReadFixture(dir string, fact Fact, format Format) (runtime.Object, error) {
 	group, version, grouped := strings.Cut(fact.GroupVersion, "/")
 	if !grouped {

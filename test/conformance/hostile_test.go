@@ -14,8 +14,8 @@ import (
 )
 
 // TestHostileFields replaces each field of a valid object of each kind with invalid and extreme values. The
-// server accepts or rejects the object without an internal error. The causes of a rejection name a field of
-// the changed part.
+// server must accept or reject the object without an internal error. Each cause of a rejection must name a
+// field in the changed part of the object.
 func TestHostileFields(t *testing.T) {
 	t.Parallel()
 	skipShort(t, "TestMutatedRequests sends random changes")
@@ -41,8 +41,8 @@ func TestHostileFields(t *testing.T) {
 	}
 }
 
-// sendHostile replays a scenario up to its valid object, and sends that object with each field
-// changed.
+// sendHostile replays a scenario up to its first dry run, and then sends the object of this step with each
+// field changed.
 func sendHostile(t *testing.T, replayer *Replayer, scenario Scenario) {
 	for i, step := range scenario.Steps {
 		if !strings.HasSuffix(step.Request.Path, "?dryRun=All") {
@@ -73,7 +73,7 @@ func sendHostile(t *testing.T, replayer *Replayer, scenario Scenario) {
 	}
 }
 
-// hostileValues returns the replacements of a value.
+// hostileValues returns the values that replace a field with the given value.
 func hostileValues(value any) []any {
 	switch v := value.(type) {
 	case string:
@@ -93,8 +93,8 @@ func hostileValues(value any) []any {
 	return nil
 }
 
-// eachChange calls f with copies of a value, each with one replacement, and with the path of the
-// replacement.
+// eachChange calls f for each replacement in a value. changed is a copy of the value with this replacement, and
+// place is its path.
 func eachChange(value any, f func(place string, changed any)) {
 	for _, hostile := range hostileValues(value) {
 		f("", hostile)
@@ -143,9 +143,9 @@ func checkRejection(t *testing.T, replayer *Replayer, step Step, part, place str
 	}
 }
 
-// isAbout reports whether a cause names a field of a part of the object. kube-apiserver uses
-// different paths for the taints of nodes, for names derived from the spec of definitions and
-// APIServices, and for events.
+// isAbout reports whether a cause names a field in the given part of the object. kube-apiserver uses different
+// paths for the taints of nodes, for names that are derived from the spec of definitions and APIServices, and
+// for events.
 func isAbout(field, part string) bool {
 	switch {
 	case strings.HasPrefix(field, part):

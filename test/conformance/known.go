@@ -14,11 +14,11 @@ import (
 	"strings"
 )
 
-// Known names steps of one recording, each with a reason. Its file has a line for each scenario and reason:
+// Known maps steps of one recording to a reason. Its file has a line for each scenario and reason:
 //
 //	scenario<TAB>steps<TAB>reason
 //
-// where steps are numbers and ranges: 3,5-9.
+// where steps contains numbers and ranges, as in 3,5-9.
 type Known map[stepKey]string
 
 type stepKey struct {
@@ -26,7 +26,7 @@ type stepKey struct {
 	step     int
 }
 
-// ReadKnown reads the file at path. If the file does not exist, the result is empty.
+// ReadKnown reads the file at path. If the file does not exist, it returns an empty Known.
 func ReadKnown(path string) (Known, error) {
 	known := Known{}
 	f, err := os.Open(path)
@@ -104,7 +104,8 @@ func formatSteps(steps []int) string {
 	return strings.Join(parts, ",")
 }
 
-// Write writes the file, sorted by the number of steps per reason. If k is empty, Write removes the file.
+// Write writes k to a file, sorted by the number of steps for each reason. If k is empty, Write removes the
+// file.
 func (k Known) Write(path string) error {
 	if len(k) == 0 {
 		err := os.Remove(path)
@@ -151,8 +152,8 @@ func (k Known) Write(path string) error {
 
 var index = regexp.MustCompile(`\[\d+\]`)
 
-// cause derives a reason from the first difference of a step. The reason is general enough to group
-// steps by it.
+// cause derives a reason from the first difference of a step. The reason is general enough for several steps to
+// have the same one.
 func cause(differences []string) string {
 	text := strings.ReplaceAll(differences[0], "\t", " ")
 	text, _, _ = strings.Cut(text, "\n")

@@ -7,8 +7,8 @@ import (
 
 // Memory maps recorded values to live values in one scenario. It is not safe for concurrent use.
 type Memory struct {
-	// sent is the text of all recorded requests so far. Values that the client chose are not
-	// generated and must be returned unchanged.
+	// sent contains the text of all recorded requests so far. Values that the client chose are not generated
+	// and must be returned unchanged.
 	sent strings.Builder
 
 	loose    map[string]string // times, continue tokens: recorded -> live; many may share one
@@ -18,8 +18,8 @@ type Memory struct {
 	names     map[string]string // generated names: recorded -> live
 	liveNames map[string]string
 
-	// The revision of a single object identifies a write; such revisions are mapped one to one. The revisions
-	// of lists and bookmarks are lower bounds; they are only used to rewrite requests.
+	// The resourceVersion of a single object identifies a write, so these values are mapped one to one. The
+	// resourceVersions of lists and bookmarks are lower bounds; they are only used to rewrite requests.
 	revisions     map[string]string
 	liveRevisions map[string]string
 	listRevisions map[string]string
@@ -39,8 +39,8 @@ func NewMemory() *Memory {
 	}
 }
 
-// Sent records the text of a request before it is rewritten for the live server. Values of earlier
-// responses in the request do not count as chosen by the client.
+// Sent records the text of a request before the request is rewritten for the live server. Values that earlier
+// responses contained do not count as chosen by the client.
 func (m *Memory) Sent(text string) {
 	if strings.Contains(text, "odePort") {
 		text = quotedPort.ReplaceAllStringFunc(text, func(field string) string {
@@ -59,42 +59,43 @@ func (m *Memory) Sent(text string) {
 	m.sent.WriteByte('\n')
 }
 
-// Chosen reports whether the client has sent the value before the server returned it.
+// Chosen reports whether the client sent the value before the server first returned it.
 func (m *Memory) Chosen(value string) bool {
 	_, invented := m.live[value]
 	return !invented && strings.Contains(m.sent.String(), value)
 }
 
-// Pair records that the values correspond to each other. It returns false if one of them
-// corresponds to another value.
+// Pair records that the values correspond to each other. It returns false if one of them already corresponds to
+// a different value.
 func (m *Memory) Pair(recorded, live string) bool {
 	return pair(m.live, m.recorded, recorded, live)
 }
 
-// PairName is like Pair, for names that the server generated from a generateName.
+// PairName is like Pair, but for names that the server generated from a generateName.
 func (m *Memory) PairName(recorded, live string) bool {
 	return pair(m.names, m.liveNames, recorded, live)
 }
 
-// PairRevision is like Pair, for the resourceVersions of objects.
+// PairRevision is like Pair, but for the resourceVersions of objects.
 func (m *Memory) PairRevision(recorded, live string) bool {
 	return pair(m.revisions, m.liveRevisions, recorded, live)
 }
 
-// KnowsRevision reports whether a recorded resourceVersion of an object has a live partner.
+// KnowsRevision reports whether the recorded resourceVersion of an object is paired with a live one.
 func (m *Memory) KnowsRevision(recorded string) bool {
 	_, known := m.revisions[recorded]
 	return known
 }
 
-// ReplaceRevision adds a pair and removes earlier pairs of both revisions.
+// ReplaceRevision pairs two resourceVersions, and removes earlier pairs that contain one of them.
 func (m *Memory) ReplaceRevision(recorded, live string) {
 	delete(m.revisions, m.liveRevisions[live])
 	delete(m.liveRevisions, m.revisions[recorded])
 	m.revisions[recorded], m.liveRevisions[live] = live, recorded
 }
 
-// Learn records the live value that replaces a recorded value in later requests.
+// Learn records the live value that replaces a recorded value in later requests. Several recorded values can
+// have the same live value.
 func (m *Memory) Learn(recorded, live string) { m.loose[recorded] = live }
 
 // LearnListRevision records the resourceVersion of a list or bookmark.
@@ -114,8 +115,8 @@ func pair(forth, back map[string]string, recorded, live string) bool {
 	return known && taken && l == live && r == recorded
 }
 
-// Revision returns the live value for a recorded resourceVersion, or the value itself. "0" is not a
-// revision: it accepts any state.
+// Revision returns the live value for a recorded resourceVersion, or the recorded value if none is known. "0"
+// is returned unchanged, because it does not identify a revision.
 func (m *Memory) Revision(recorded string) string {
 	if recorded == "0" {
 		return recorded
@@ -128,7 +129,7 @@ func (m *Memory) Revision(recorded string) string {
 	return recorded
 }
 
-// Value returns the live value for a complete recorded value, or the value itself.
+// Value returns the live value for a complete recorded value, or the recorded value if none is known.
 func (m *Memory) Value(recorded string) string {
 	for _, known := range []map[string]string{m.live, m.loose} {
 		if live, ok := known[recorded]; ok {
@@ -138,11 +139,11 @@ func (m *Memory) Value(recorded string) string {
 	return recorded
 }
 
-// volatile matches recognizably generated values anywhere in a text.
+// volatile matches values in a text that are recognizable as generated.
 var volatile = regexp.MustCompile(uuidPattern + `|` + timePattern + `|` + hashPattern + `|` + clusterIPPattern + `|` + tokenVolumePattern + `|` + tokenPattern)
 
-// mayBeVolatile reports whether a text may match volatile, by looking at each byte once. The
-// regular expression is a hundred times slower, and most texts do not match.
+// mayBeVolatile reports whether a text may match volatile, by looking at each byte once. The regular expression
+// is a hundred times slower, and most texts do not match it.
 func mayBeVolatile(text string) bool {
 	hex := 0
 	for i := range len(text) {
@@ -162,8 +163,8 @@ func mayBeVolatile(text string) bool {
 	return strings.Contains(text, "10.") || strings.Contains(text, "kube-api-access-") || strings.Contains(text, "eyJ")
 }
 
-// replaceVolatile replaces all matches of volatile. The regular expression reads only the words that may match,
-// because bodies are large and contain few generated values.
+// replaceVolatile replaces each match of volatile with the result of by. It applies the regular expression only
+// to words that may match, because bodies are large and contain few generated values.
 func replaceVolatile(text string, by func(string) string) string {
 	if !mayBeVolatile(text) {
 		return text
@@ -180,13 +181,13 @@ func replaceVolatile(text string, by func(string) string) string {
 	return replaced.String()
 }
 
-// withoutVolatile replaces all matches of volatile with a constant.
+// withoutVolatile replaces each match of volatile with a constant.
 func withoutVolatile(text, constant string) string {
 	return replaceVolatile(text, func(string) string { return constant })
 }
 
-// wordEnd returns the length of the first word of a text, with the separator that follows it. No match of volatile contains
-// a separator.
+// wordEnd returns the length of the first word of a text, including the separator that follows it. No match of
+// volatile contains a separator.
 func wordEnd(text string) int {
 	for i := range len(text) {
 		if c := text[i]; !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || strings.IndexByte("_-.:+{}", c) >= 0) {
@@ -200,7 +201,7 @@ const (
 	uuidPattern        = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 	hashPattern        = `\b[0-9A-F]{128}\b` // of an OpenAPI document
 	tokenVolumePattern = `\bkube-api-access-[a-z0-9]{5}\b`
-	// clusterIPPattern matches the default range of services, 10.96.0.0/12.
+	// clusterIPPattern matches addresses in the default range for services, 10.96.0.0/12.
 	clusterIPPattern = `\b10\.(?:9[6-9]|10\d|11[01])\.\d{1,3}\.\d{1,3}\b`
 	timePattern      = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)`
 )
@@ -213,7 +214,7 @@ var (
 	clusterIP   = regexp.MustCompile(`^` + clusterIPPattern + `$`)
 )
 
-// unspecified are parts of messages and names on which clients cannot rely.
+// unspecified lists parts of messages and names on which clients cannot rely, with their replacements.
 var unspecified = []struct {
 	pattern     *regexp.Regexp
 	replacement string
@@ -238,8 +239,8 @@ func withoutUnpromised(text string) string {
 	return text
 }
 
-// SameText compares two strings except for generated values. UUIDs are paired; times must be
-// present.
+// SameText reports whether two strings are equal except for generated values. It pairs UUIDs. For a recorded
+// time, the live string must contain any time.
 func (m *Memory) SameText(want, got string) bool {
 	if want == got && (!mayBeVolatile(want) || !volatile.MatchString(want)) {
 		return true
@@ -260,12 +261,12 @@ func (m *Memory) SameText(want, got string) bool {
 	return true
 }
 
-// placeholder replaces the addresses and names of the recorded server in a recording; in protobuf
-// it is a documentation address, which preserves the length.
+// placeholder matches the text that replaces addresses and names of the recorded server in recordings. In
+// protobuf, this is an address from the documentation range, because it preserves the length.
 var placeholder = regexp.MustCompile(`\\{(?:server|hostaddress|hostname|port|path|etcd)\\}|192\\.0\\.2\\.2:26543`)
 
-// matchesPlaceholders compares two texts. A placeholder in the recorded text matches anything
-// except white space.
+// matchesPlaceholders compares two texts. A placeholder in the recorded text matches any text without white
+// space.
 func matchesPlaceholders(want, got string) bool {
 	if want == got {
 		return true
@@ -296,7 +297,7 @@ func (m *Memory) samePart(want, got string) bool {
 	}
 }
 
-// renamed replaces the generated names in a recorded text by the live names.
+// renamed replaces the generated names in recorded text with the live names.
 func (m *Memory) renamed(text string) string {
 	for recorded, live := range m.names {
 		text = strings.ReplaceAll(text, recorded, live)

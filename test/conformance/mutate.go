@@ -13,8 +13,8 @@ var replacementValues = []any{
 	[]any{}, []any{nil}, map[string]any{}, map[string]any{"": nil}, map[string]any{"x": map[string]any{"x": []any{1, "x"}}},
 }
 
-// Mutate returns a copy of a JSON value with one change: a replaced value, a removed key or
-// element, or a duplicated element. The change depends only on r.
+// Mutate returns a copy of a JSON value with one change: a value is replaced, a key or element is removed, or
+// an element is duplicated. The change depends only on r and value.
 func Mutate(r *rand.Rand, value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestMutatedRequests sends the bodies of recorded writes unchanged and with random changes. The
-// server responds to each request, and never with an internal error.
+// TestMutatedRequests sends the bodies of recorded writes, unchanged and with random changes. The server must
+// respond to each request without an internal error.
 func TestMutatedRequests(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: recordedFlags})
@@ -32,7 +32,7 @@ func TestMutatedRequests(t *testing.T) {
 	}
 }
 
-// mutationsOfStep returns the number of changed bodies for each step.
+// mutationsOfStep returns the number of changed bodies to send for each step.
 func mutationsOfStep() int {
 	if testing.Short() {
 		return 1
@@ -42,13 +42,13 @@ func mutationsOfStep() int {
 
 func mutateRecording(t *testing.T, replayer *Replayer, recording Recording) {
 	random := rand.New(rand.NewPCG(1, 2))
-	seen := map[string]bool{} // one step of each method, name and resource is enough
+	seen := map[string]bool{} // one step for each method, name and resource is enough
 	for _, scenario := range recording.Scenarios {
 		for _, step := range scenario.Steps {
 			var body any
 			kind := step.Request.Method + " " + step.Name + " " + strings.Split(scenario.Name, "/")[0]
 			if strings.HasSuffix(step.Request.Path, "/namespaces") {
-				kind = step.Request.Path + scenario.Name // later steps require each namespace
+				kind = step.Request.Path + scenario.Name // later steps require each namespace, so each of its creations is sent
 			}
 			if len(step.Request.Body) == 0 || step.Request.BodyEncoding != "" || step.Response.Status >= 400 || seen[kind] ||
 				json.Unmarshal(step.Request.Body, &body) != nil {
@@ -78,8 +78,7 @@ func sendMutation(t *testing.T, replayer *Replayer, step Step, body any) {
 	}
 }
 
-// sendBody sends the request of a step with another body. It returns the response and the sent
-// body.
+// sendBody sends the request of a step with another body. It returns the response and the body as sent.
 func sendBody(t *testing.T, replayer *Replayer, step Step, body any) (got liveResponse, sent []byte, err error) {
 	t.Helper()
 	if sent, err = json.Marshal(body); err != nil {

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// onDemandFacts returns the resources that are disabled by default and can be enabled.
+// onDemandFacts returns the facts of the resources that are disabled by default but can be enabled.
 func onDemandFacts(t *testing.T) []Fact {
 	t.Helper()
 	facts, err := ReadFacts("testdata/facts/ondemand-resources.tsv", "testdata/facts/ondemand-subresources.tsv")
@@ -27,8 +27,9 @@ func onDemandFacts(t *testing.T) []Fact {
 	return facts
 }
 
-// TestDiscoveryOnDemand compares discovery with all versions enabled, with no beta and alpha version enabled,
-// with one additional version enabled, and with some default versions and resources disabled.
+// TestDiscoveryOnDemand compares discovery documents with the facts if all versions are enabled, if no beta or
+// alpha version is enabled, if one additional version is enabled, and if some default versions and resources
+// are disabled.
 func TestDiscoveryOnDemand(t *testing.T) {
 	t.Parallel()
 	t.Run("all", func(t *testing.T) {
@@ -68,14 +69,14 @@ func newFetcher(t *testing.T, srv *testserver.Server) *fetcher {
 	return &fetcher{srv.URL(), client}
 }
 
-// do sends a request with a JSON body, or none if body is nil, and returns the status and the
+// do sends a request with body as JSON, or without a body if body is nil. It returns the status and the decoded
 // response.
 func (f *fetcher) do(t *testing.T, method, path string, body any) (int, map[string]any) {
 	t.Helper()
 	return f.send(t, method, path, "application/json", body)
 }
 
-// must is like do, but fails the test for another status.
+// must is like do, but ends the test if the status is not want.
 func (f *fetcher) must(t *testing.T, want int, method, path string, body any) map[string]any {
 	t.Helper()
 	return f.mustSend(t, want, method, path, "application/json", body)
@@ -122,8 +123,7 @@ func (f *fetcher) send(t *testing.T, method, path, contentType string, body any)
 	return resp.StatusCode, liveResponse
 }
 
-// TestOpenAPIOnDemand checks that the OpenAPI documents of all served versions exist, and no
-// others.
+// TestOpenAPIOnDemand checks that OpenAPI documents exist for all served versions and for no others.
 func TestOpenAPIOnDemand(t *testing.T) {
 	t.Parallel()
 	server := newFetcher(t, testserver.New(t, testserver.Options{Flags: onDemand}))
@@ -172,8 +172,8 @@ func TestObjectsOnDemand(t *testing.T) {
 	}
 }
 
-// onDemandObject returns a valid object of the kind: the recorded object, the object of acceptable,
-// or the fixture, in this order.
+// onDemandObject returns a valid object of the kind. It is the recorded object, the object of acceptable, or
+// the fixture, in this order of preference.
 func onDemandObject(t *testing.T, dir string, fact Fact) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{}}
@@ -212,8 +212,8 @@ func onDemandObject(t *testing.T, dir string, fact Fact) *unstructured.Unstructu
 	return object
 }
 
-// recordedObject returns the minimal object of a kind in the recordings of beta APIs, in any
-// version, or nil if there is none.
+// recordedObject returns the minimal object of a kind, of any version, from the recordings of beta APIs. It
+// returns nil if the kind was not recorded.
 func recordedObject(t *testing.T, fact Fact) (body []byte) {
 	t.Helper()
 	group, version, _ := strings.Cut(fact.GroupVersion, "/")
@@ -235,14 +235,14 @@ func recordedObject(t *testing.T, fact Fact) (body []byte) {
 	return body
 }
 
-// creation returns the index of the step that creates an object of the resource, or -1.
+// creation returns the index of the first step that creates an object of the resource, or -1.
 func creation(scenario Scenario, resource string) int {
 	return slices.IndexFunc(scenario.Steps, func(s Step) bool {
 		return s.Request.Method == http.MethodPost && s.Response.Status == http.StatusCreated && strings.HasSuffix(s.Request.Path, "/"+resource)
 	})
 }
 
-// acceptable returns valid objects for the kinds with an invalid fixture, by kind, or by kind and
+// acceptable returns valid objects for the kinds whose fixture is invalid. The keys are kinds, or kinds with a
 // version.
 func acceptable() map[string]string {
 	const (

@@ -16,7 +16,8 @@ type Recording struct {
 	Scenarios []Scenario
 }
 
-// Scenario is a list of steps that build on each other and on no other scenario.
+// Scenario is a sequence of steps. A step can depend on earlier steps of the scenario, but not on other
+// scenarios.
 type Scenario struct {
 	Name  string
 	Steps []Step
@@ -29,7 +30,7 @@ type Step struct {
 	Name     string   `json:"name"`
 	Request  Request  `json:"request"`
 	Response Response `json:"response"`
-	// Reviews are the requests to webhooks during the step, with their responses.
+	// Reviews contains the requests to webhooks during the step, with their responses.
 	Reviews []Review `json:"webhookReceived"`
 }
 
@@ -61,7 +62,7 @@ type Response struct {
 	Note         string          `json:"note"`
 }
 
-// BodyFrom is a body taken from another step of the scenario, with a JSON patch applied.
+// BodyFrom describes a body as the body of another step of the scenario with a JSON patch applied.
 type BodyFrom struct {
 	Step  int             `json:"step"`
 	Patch json.RawMessage `json:"patch"`

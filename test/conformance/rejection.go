@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// compareVerdict compares the result of validation. Rejections are compared by code, reason and causes, on
+// compareVerdict compares the result of validation. Rejections are compared only by code, reason and causes, on
 // which clients can rely; the order of the causes is ignored. Accepted objects are compared completely.
 func compareVerdict(c *Comparison, step Step, got liveResponse) {
 	want := step.Response
@@ -27,8 +27,9 @@ func compareVerdict(c *Comparison, step Step, got liveResponse) {
 	}
 }
 
-// compareConversation compares complete responses, except for rejections by both servers: their
-// errors have no defined order and contain internals of the recorded server.
+// compareConversation compares complete responses. If both servers reject the object as invalid, it compares
+// only code, reason and causes: the order of the errors is undefined, and the messages contain internals of the
+// recorded server.
 func compareConversation(c *Comparison, step Step, got liveResponse) {
 	if step.Response.Status == http.StatusUnprocessableEntity && got.status == http.StatusUnprocessableEntity {
 		compareRejections(c, step.Response, got)
@@ -37,7 +38,7 @@ func compareConversation(c *Comparison, step Step, got liveResponse) {
 	compareResponse(c, step, got)
 }
 
-// rejection is the part of a Status that clients act on.
+// rejection is the part of a Status on which clients can rely.
 type rejection struct {
 	Code    int
 	Reason  string
@@ -47,7 +48,7 @@ type rejection struct {
 	}
 }
 
-// causes returns the causes of a Status, sorted and without duplicates, because kube-apiserver validates
+// causes returns the sorted causes of a Status. It removes duplicates, because kube-apiserver validates
 // metadata twice on update.
 func (r *rejection) causes(m *Memory) []string {
 	var causes []string
@@ -62,7 +63,7 @@ func (r *rejection) causes(m *Memory) []string {
 	return slices.Compact(causes)
 }
 
-// asVersion137 replaces the messages of v1.36 in causes with the messages of v1.37. It modifies causes.
+// asVersion137 replaces the 1.36 messages in causes with their 1.37 wording. It modifies causes.
 func asVersion137(causes []string) []string {
 	for i, cause := range causes {
 		for _, change := range rewordings {
@@ -75,8 +76,8 @@ func asVersion137(causes []string) []string {
 	return causes
 }
 
-// rewordings are the message changes from v1.36, the version of the recordings, to v1.37. All recorded
-// objects that are rejected because of an owner have exactly one owner.
+// rewordings lists the messages that changed between 1.36, the version of the recordings, and 1.37. All
+// recorded objects that are rejected because of an owner have exactly one owner.
 var rewordings = []struct {
 	before *regexp.Regexp
 	after  string
@@ -118,7 +119,7 @@ func compareRejections(c *Comparison, recorded Response, live liveResponse) {
 	}
 }
 
-// rejectedNames pairs generated names, because causes quote them.
+// rejectedNames pairs generated names, because causes contain them.
 func (c *Comparison) rejectedNames(want, got []byte) {
 	wantValue, err := decodeJSON(want)
 	if err != nil {
@@ -145,8 +146,8 @@ func statusMessage(body []byte) string {
 
 var dump = regexp.MustCompile(` value: [{\[]`)
 
-// withoutDump removes the parts of a message that depend on a release's Go types: the JSON of a
-// rejected value, and all lines after the first, which are a diff.
+// withoutDump removes the parts of a message that depend on the Go types of a release: the JSON of a rejected
+// value, and all lines after the first, which contain a diff.
 func withoutDump(message string) string {
 	message, _, _ = strings.Cut(message, "\n")
 	at := dump.FindStringIndex(message)

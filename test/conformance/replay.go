@@ -12,23 +12,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// stepTimeout is the timeout of a step that is not a watch. The slowest recorded requests wait for
-// three seconds in the server.
+// stepTimeout is the timeout of a step that is not a watch. The server needs three seconds for the slowest
+// recorded requests.
 const stepTimeout = time.Minute
 
 // Replayer sends scenarios to one server.
 type Replayer struct {
-	// Again is called for each response with a status other than the recorded one, and reports
-	// whether to send the request again. nil never retries.
+	// Again is called for each response whose status differs from the recorded one. It reports whether to send
+	// the request again. If nil, requests are never repeated.
 	Again func(ctx context.Context, step Step, status int) bool
 	// Compare compares a response that is not a watch. If nil, compareResponse is used.
 	Compare func(c *Comparison, step Step, got liveResponse)
 
-	// ClientOf returns a client with the certificate of a user, such as "CN=name O=group". It may
-	// be nil if no step requires a certificate.
+	// ClientOf returns a client with a certificate for a subject, such as "CN=name O=group". It may be nil if
+	// no step requires a certificate.
 	ClientOf func(subject string) (*http.Client, error)
-	// Known lists the steps that are expected not to match. Replay compares them with a shorter
-	// timeout for watches.
+	// Known lists the steps that are expected not to match. They are compared like other steps, but with a
+	// shorter timeout for watches.
 	Known Known
 
 	base      string
@@ -36,7 +36,7 @@ type Replayer struct {
 	anonymous *http.Client // without credentials
 }
 
-// NewReplayer returns a Replayer for the server of the configuration.
+// NewReplayer returns a Replayer for the server that config describes.
 func NewReplayer(config *rest.Config) (*Replayer, error) {
 	client, err := newClient(config)
 	if err != nil {
@@ -49,7 +49,7 @@ func NewReplayer(config *rest.Config) (*Replayer, error) {
 	return &Replayer{base: config.Host, client: client, anonymous: anonymous}, nil
 }
 
-// newClient returns a client that does not follow redirects or decompress bodies.
+// newClient returns a client that neither follows redirects nor decompresses bodies.
 func newClient(config *rest.Config) (*http.Client, error) {
 	config = rest.CopyConfig(config)
 	config.DisableCompression = true // the recorder accepted gzip only in steps with that header
@@ -69,7 +69,7 @@ type Result struct {
 	Differences []string // nil if the response matches
 }
 
-// Replay sends the steps of the scenario in order. Watches stay open until all steps are sent. The
+// Replay sends the steps of the scenario in order. Watches stay open until all steps have been sent. The
 // results are in the order of the steps.
 func (r *Replayer) Replay(ctx context.Context, scenario Scenario, memory *Memory) []Result {
 	ctx, cancel := context.WithCancel(ctx)
@@ -114,7 +114,7 @@ func (r *Replayer) Replay(ctx context.Context, scenario Scenario, memory *Memory
 	return results
 }
 
-// watchTimeout returns the timeout for the recorded events of a watch.
+// watchTimeout returns how long to wait for the recorded events of a watch.
 func (r *Replayer) watchTimeout(step Step) time.Duration {
 	if _, listed := r.Known[stepKey{step.Scenario, step.Number}]; listed {
 		return knownWatchTimeout
@@ -122,8 +122,8 @@ func (r *Replayer) watchTimeout(step Step) time.Duration {
 	return watchTimeout
 }
 
-// newerFields returns the fields that 1.37 always returns and the recorded 1.36 does not, by the
-// resource of a scenario.
+// newerFields returns the fields that 1.37 always returns but the recorded 1.36 does not. They depend on the
+// resource, which is the first part of the name of a scenario.
 func newerFields(scenario string) []string {
 	resource, _, _ := strings.Cut(scenario, ".")
 	switch resource {
@@ -148,7 +148,7 @@ func (r *Replayer) sendWithRetry(ctx context.Context, scenario Scenario, step St
 	}
 }
 
-// generateName returns the generateName of the object in a request without a name.
+// generateName returns the generateName of the object in a request, or "" if the object has a name.
 func generateName(r Request) string {
 	if r.BodyFrom != nil {
 		return patchedGenerateName(r.BodyFrom.Patch)
@@ -182,7 +182,7 @@ func patchedGenerateName(patch json.RawMessage) string {
 	return ""
 }
 
-// send rewrites and sends a request. It returns when it has received the response headers.
+// send rewrites and sends the request of a step. It returns as soon as it has received the response headers.
 func (r *Replayer) send(ctx context.Context, scenario Scenario, step Step, memory *Memory) (*http.Response, error) {
 	body, err := recordedBody(scenario, step)
 	if err != nil {
@@ -219,7 +219,7 @@ func (r *Replayer) send(ctx context.Context, scenario Scenario, step Step, memor
 	return client.Do(req.WithContext(ctx))
 }
 
-// clientOf returns the client that a remark describes.
+// clientOf returns the client that a remark in the headers of a request describes.
 func (r *Replayer) clientOf(remark string) (*http.Client, error) {
 	if subject, ok := strings.CutPrefix(remark, withCertificate); ok {
 		return r.ClientOf(subject)
@@ -250,7 +250,8 @@ func (r *Replayer) compareNow(c *Comparison, scenario Scenario, step Step, resp 
 	compareResponse(c, step, got)
 }
 
-// readInBackground reads a complete response while the caller sends other requests.
+// readInBackground reads a complete response in a goroutine. The caller can send other requests in the
+// meantime.
 func readInBackground(resp *http.Response) chan liveResponse {
 	read := make(chan liveResponse, 1)
 	go func() {

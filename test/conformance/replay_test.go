@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// conversation is a short recording: a creation, an update that quotes it, a watch of both, and an
-// error of the server.
+// conversation is a short recording: a creation, an update that contains generated values of the creation, a
+// watch of both, and a server error.
 const conversation = `
 {"scenario":"s","step":1,"name":"watch","request":{"method":"GET","path":"/things?watch=1"},"response":{"status":200,"events":[{"type":"ADDED","object":{"metadata":{"name":"a","uid":"UID","resourceVersion":"7"}}},{"type":"MODIFIED","object":{"metadata":{"name":"a","uid":"UID","resourceVersion":"8"}}}]}}
 {"scenario":"s","step":2,"name":"create","request":{"method":"POST","path":"/things","body":{"name":"a"}},"response":{"status":201,"body":{"metadata":{"name":"a","uid":"UID","resourceVersion":"7"}}}}
@@ -23,7 +23,8 @@ const conversation = `
 {"scenario":"s","step":6,"name":"anonymous","request":{"method":"GET","path":"/whoami","headers":{"(client)":"no client certificate"}},"response":{"status":401,"headers":{"Content-Type":"text/plain"},"body":"who?"}}
 `
 
-// conversationServer is a server that responds to the conversation with other uids and revisions.
+// conversationServer responds to the requests of conversation with other uids and revisions than the recorded
+// ones.
 type conversationServer struct{ created, updated chan struct{} }
 
 func (s *conversationServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {

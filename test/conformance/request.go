@@ -12,26 +12,27 @@ import (
 	"strings"
 )
 
-// withoutCertificate is the remark in a request's headers that the client sent no certificate.
+// withoutCertificate is the remark for a request that the client sent without a certificate.
 const withoutCertificate = "no client certificate"
 
-// withCertificate is the prefix of the remark that the client sent a certificate with the following
-// subject.
+// withCertificate is the prefix of the remark for a request that the client sent with a certificate. The
+// subject follows it.
 const withCertificate = "client certificate "
 
-// remark is the key of these remarks among the headers of a recorded request. It is not a header.
+// remark is the key of the remark about the client among the headers of a recorded request. It is not a real
+// header.
 const remark = "(client)"
 
 const impersonateGroup = "Impersonate-Group"
 
-// withoutHeader is the recorded value of a header that the client omitted.
+// withoutHeader is the recorded value of a header that the client did not send.
 const withoutHeader = "-"
 
-// quotedRevision matches the resourceVersions in a body: as a field, and as the value of a JSON
-// patch. It starts with a literal, so that the regexp package finds candidates with a fast text search.
+// quotedRevision matches the resourceVersions in a body, both in fields and in the values of a JSON patch. The
+// pattern starts with a literal, so that package regexp finds candidates with a fast text search.
 var quotedRevision = regexp.MustCompile(`(resourceVersion(?:\\?"?:\s*\\?"?|","value":"))(\d+)`)
 
-// RewriteBody replaces values of earlier recorded responses in a request body.
+// RewriteBody replaces the values of earlier recorded responses in a request body with the live values.
 func (m *Memory) RewriteBody(body []byte) []byte {
 	body = []byte(m.RewriteText(string(body)))
 	body = quotedRevision.ReplaceAllFunc(body, func(match []byte) []byte {
@@ -47,13 +48,13 @@ func (m *Memory) RewriteBody(body []byte) []byte {
 	})
 }
 
-// RewriteText replaces the recorded uids, times, hashes and names in a text by the live values.
+// RewriteText replaces the recorded uids, times, hashes and names in a text with the live values.
 func (m *Memory) RewriteText(text string) string {
 	return m.renamed(replaceVolatile(text, m.Value))
 }
 
-// RewritePath rewrites a path and its query like RewriteText. It preserves the order and escapes of the
-// query.
+// RewritePath rewrites a path and its query like RewriteText. It preserves the order of the parameters and
+// their escapes.
 func (m *Memory) RewritePath(path string) string {
 	path, query, hasQuery := strings.Cut(path, "?")
 	path = m.RewriteText(path)
@@ -81,13 +82,14 @@ func (m *Memory) RewritePath(path string) string {
 	return path + "?" + strings.Join(parameters, "&")
 }
 
-// quotedPort matches the allocated ports in a body.
+// quotedPort matches the fields of a body that contain allocated ports.
 var quotedPort = regexp.MustCompile(`("(?:nodePort|healthCheckNodePort)":\s*)(\d+)`)
 
-// jsonStrings are the steps with a JSON string as body; all other strings are the text of the body.
+// jsonStrings lists the names of the steps whose body is a JSON string. In all other steps, a recorded string
+// is the text of the body.
 var jsonStrings = []string{"string at top", "merge patch string"}
 
-// recordedBody returns the body that the client sent, byte for byte.
+// recordedBody returns the exact bytes of the body that the client sent.
 func recordedBody(scenario Scenario, step Step) ([]byte, error) {
 	r := step.Request
 	switch {
@@ -108,8 +110,7 @@ func recordedBody(scenario Scenario, step Step) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// newHTTPRequest returns the request of a step for the server at base. Path and body are already
-// rewritten.
+// newHTTPRequest returns the request of a step for the server at base. path and body must already be rewritten.
 func newHTTPRequest(base, path string, r Request, body []byte, memory *Memory) (*http.Request, error) {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -123,7 +124,7 @@ func newHTTPRequest(base, path string, r Request, body []byte, memory *Memory) (
 		req.Body, req.ContentLength = nil, 0
 	}
 	raw, query, _ := strings.Cut(path, "?")
-	// Opaque preserves the recorded path: escapes, double slashes, dots.
+	// Opaque preserves the path exactly as recorded, including escapes, double slashes and dots.
 	req.URL = &url.URL{Scheme: u.Scheme, Host: u.Host, Opaque: "//" + u.Host + raw, RawQuery: query}
 	req.Header.Set("User-Agent", "recorder/1.0")
 	req.Header.Set("Accept", "application/json")

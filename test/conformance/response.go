@@ -19,11 +19,11 @@ type liveResponse struct {
 	body   []byte
 }
 
-// deprecatedSince is part of the warnings about versions that 1.37 deprecates. The recorded server
-// is older and does not send them.
+// deprecatedSince is part of the warnings about versions that 1.37 deprecates. The recorded 1.36 server does
+// not send these warnings.
 const deprecatedSince = " is deprecated in v1.37+"
 
-// ownWarning is the end of the warnings about deletions that wait for a disabled controller.
+// ownWarning is the end of this server's warnings about deletions that wait for a disabled controller.
 // kube-apiserver has no such warnings.
 const ownWarning = `no kube-controller-manager has its lease in kube-system"`
 
@@ -36,19 +36,21 @@ func readAnswer(resp *http.Response) (liveResponse, error) {
 	return liveResponse{status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
 
-// comparedHeaders are always compared by value. The recorder stored them for every response.
+// comparedHeaders lists headers whose values are always compared. The recorder stored these headers for every
+// response.
 var comparedHeaders = []string{"Warning", "Retry-After", "Location", "Allow", "Www-Authenticate"}
 
-// exactHeaders are compared by value if they were recorded.
+// exactHeaders lists headers whose values are compared if they were recorded.
 var exactHeaders = []string{"Cache-Control", "Accept-Ranges", "Content-Encoding"}
 
-// presentHeaders must be present if they were recorded. Their values differ in every response.
+// presentHeaders lists headers that must be present if they were recorded. Their values differ in every
+// response.
 var presentHeaders = []string{
 	"Etag", "Audit-Id", "Date", "Content-Length", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid",
 	"Last-Modified",
 }
 
-// compareResponse compares status, headers and body, but not watch events.
+// compareResponse compares the status, headers and body of two responses, but no watch events.
 func compareResponse(c *Comparison, step Step, got liveResponse) {
 	want := step.Response
 	clientsMistake := compareStatus(c, want, got.status)
@@ -76,8 +78,8 @@ func compareResponse(c *Comparison, step Step, got liveResponse) {
 	c.Values("", withoutDuplicateCauses(wantBody), withoutDuplicateCauses(withoutOwnCause(gotBody)))
 }
 
-// isOwnCause reports whether only this server adds a cause to a Status: the admission plugin, or
-// the expression of a policy, that rejected a request.
+// isOwnCause reports whether only this server adds causes with the given reason to a Status. These causes name
+// the admission plugin, webhook or policy expression that rejected a request.
 func isOwnCause(reason any) bool {
 	return reason == string(admission.CausePlugin) || reason == string(admission.CauseWebhook) || reason == string(admission.CausePolicy)
 }
@@ -104,11 +106,12 @@ func withoutOwnCause(body any) any {
 	return status
 }
 
-// singleGroupNote is the note on a recorded aggregated discovery document that only contains the
-// groups of the scenario.
+// singleGroupNote is the recorder's note on an aggregated discovery document from which all groups except those
+// of the scenario were removed.
 const singleGroupNote = "only the item of the group is kept"
 
-// onlyGroups returns an aggregated discovery document with only the members and groups that other contains.
+// onlyGroups returns an aggregated discovery document without the members and groups that other does not
+// contain.
 func onlyGroups(body, other any) any {
 	names := map[any]bool{}
 	for _, item := range itemsOf(other) {
@@ -137,8 +140,8 @@ func groupName(item any) any {
 	return metadata["name"]
 }
 
-// withoutDuplicateCauses returns a Status without repeated causes. kube-apiserver validates metadata twice on
-// update, this server once.
+// withoutDuplicateCauses returns a Status without repeated causes. On update, kube-apiserver validates metadata
+// twice, and this server validates it once.
 func withoutDuplicateCauses(body any) any {
 	status, _ := body.(map[string]any)
 	details, _ := status["details"].(map[string]any)
@@ -157,8 +160,8 @@ func withoutDuplicateCauses(body any) any {
 	return status
 }
 
-// serverFaults are the messages of recorded responses with status 500 that are correct: the request
-// is valid.
+// serverFaults lists parts of the messages of recorded responses with status 500 whose request is valid, so
+// that 500 is the expected status.
 var serverFaults = []string{
 	"no preferred addresses found",
 	"conversion webhook for ",
@@ -167,9 +170,8 @@ var serverFaults = []string{
 	"cannot unmarshal number into Go struct field ConfigMap.data",
 }
 
-// compareStatus compares status codes and reports whether the recorded status was a server error
-// for an invalid request. If the recorded server responded with 500 or closed the connection in
-// that case, any status from 400 to 499 is correct.
+// compareStatus compares status codes. It reports whether the recorded server failed on an invalid request,
+// that is, responded with 500 or closed the connection. In this case, any status from 400 to 499 is correct.
 func compareStatus(c *Comparison, want Response, got int) (clientsMistake bool) {
 	clientsMistake = want.Status == 0 || want.Status == http.StatusInternalServerError && !slices.ContainsFunc(serverFaults,
 		func(message string) bool { return strings.Contains(string(want.Body), message) })
@@ -182,7 +184,7 @@ func compareStatus(c *Comparison, want Response, got int) (clientsMistake bool) 
 	return clientsMistake
 }
 
-// messageAlone returns the message of a Status, without code and reason.
+// messageAlone returns only the message of a Status, or the value itself if it is not a JSON object.
 func messageAlone(status any) any {
 	if s, ok := status.(map[string]any); ok {
 		return s["message"]
@@ -190,7 +192,7 @@ func messageAlone(status any) any {
 	return status
 }
 
-// contentType returns the media type of a recorded response. The recorder omitted application/json.
+// contentType returns the media type of a recorded response. The recorder did not store application/json.
 func contentType(r Response) string {
 	if values := r.HeaderValues("Content-Type"); len(values) > 0 {
 		return values[0]
@@ -198,7 +200,7 @@ func contentType(r Response) string {
 	return "application/json"
 }
 
-// withoutOwnWarnings returns the warnings that the recorded server can also send.
+// withoutOwnWarnings removes the warnings that the recorded server cannot send.
 func withoutOwnWarnings(warnings []string) []string {
 	return slices.DeleteFunc(slices.Clone(warnings), func(text string) bool {
 		return strings.HasSuffix(text, ownWarning) || strings.Contains(text, deprecatedSince)

@@ -23,10 +23,10 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestRoundTrip creates the fixture of every built-in kind in every encoding. kube-apiserver
-// rejects most fixtures, because they set all fields; testdata/facts/fixtures.tsv has the statuses,
-// recorded from 1.36. The response does not depend on the encoding, and accepted objects are read
-// back unchanged in every encoding.
+// TestRoundTrip creates the fixture of every built-in kind in every encoding. kube-apiserver rejects most
+// fixtures, because all their fields are set; testdata/facts/fixtures.tsv contains the statuses that 1.36
+// returned. The response must not depend on the encoding, and accepted objects must be read back unchanged in
+// every encoding.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	facts := defaultFacts(t)
@@ -101,7 +101,7 @@ func (trip *roundTrip) kind(t *testing.T, fact Fact) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Names have the same length in all formats, because messages may quote them.
+		// Names have the same length in all formats, because messages can contain them.
 		name := strings.NewReplacer("/", "-", ".", "-").Replace(fact.Key()) + "-" + (format.Name + "xx")[:4]
 		namespace := ""
 		if fact.Namespaced == "true" {
@@ -185,14 +185,13 @@ func (trip *roundTrip) check(t *testing.T, fact Fact, status int, liveResponse r
 	return !recorded || status == want
 }
 
-// recordMismatch records a kind with an unexpected status.
 func (trip *roundTrip) recordMismatch(key stepKey, reason string) {
 	trip.mu.Lock()
 	defer trip.mu.Unlock()
 	trip.now[key] = reason
 }
 
-// causes returns the causes of a Status, sorted, because the order of some causes is random.
+// causes returns the sorted causes of a Status. It sorts them because the order of some causes is random.
 func causes(liveResponse runtime.Object) string {
 	s, ok := liveResponse.(*metav1.Status)
 	if !ok || s.Details == nil {
@@ -213,8 +212,7 @@ func message(liveResponse runtime.Object) string {
 	return ""
 }
 
-// readBack reads the object in every format and compares it with the sent object, except for the
-// status.
+// readBack reads the object in every format and compares it with the sent object. It ignores the status.
 func (trip *roundTrip) readBack(t *testing.T, fact Fact, sent runtime.Object, name string) {
 	t.Helper()
 	var first any
@@ -260,7 +258,7 @@ var changedFields = map[string]string{
 	"leases.spec.preferredHolder": "belongs to coordinated leader election, which is off",
 }
 
-// missing returns the paths in want that are missing or different in got.
+// missing returns the paths of the fields in want that are missing from got or have a different value there.
 func missing(path string, want, got any) []string {
 	if _, known := changedFields[path]; known {
 		return nil

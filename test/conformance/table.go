@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// ageColumns are the table columns with ages.
+// ageColumns lists the table columns that contain ages.
 var ageColumns = []string{"Age", "Last Seen", "First Seen", "Duration", "Last Schedule", "Restarts", "TimeAdded"}
 
 // age matches an age as a separate word, because "3d" may also be part of a uid.
 var age = regexp.MustCompile(`(^|[\s(])(?:\d+[smhdy])+($|[\s)])`)
 
-// withoutAges returns a copy of the table in which a constant replaces all ages. It does not modify
-// its argument.
+// withoutAges returns a copy of a table in which all ages are replaced with a constant. It does not modify its
+// argument.
 func withoutAges(table map[string]any) map[string]any {
 	columns, _ := table["columnDefinitions"].([]any)
 	rows, _ := table["rows"].([]any)
@@ -46,8 +46,9 @@ func rowWithoutAges(columns []any, row any) any {
 	return r
 }
 
-// containsAge reports whether the i-th cell contains an age. Only the first event of a watch describes
-// the columns, and some kinds have more cells than columns; in these cases the format decides.
+// containsAge reports whether the i-th cell contains an age. Only the first event of a watch describes the
+// columns, and some kinds have more cells than columns. In these cases, containsAge returns true, and the
+// format of the cell decides.
 func containsAge(columns []any, i int) bool {
 	if i >= len(columns) {
 		return true

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// tokenPattern matches JSON Web Tokens. Recordings contain {signature} instead of signatures, so
-// recorded tokens are identified by their claims.
+// tokenPattern matches JSON Web Tokens. In recordings, the text {signature} replaces signatures, so recorded
+// tokens are identified by their claims.
 const tokenPattern = `\beyJ[\w-]+\.eyJ[\w-]+\.[\w{}-]+`
 
 var token = regexp.MustCompile(`^` + tokenPattern + `$`)
 
-// tokenStep returns the name of the step that returns a token used in headers and bodies, or "" for
-// another name.
+// tokenStep returns the name of the step whose response contains the token that a recording calls name. It
+// returns "" if name is not the name of a token.
 func tokenStep(name string) string {
 	switch name {
 	case "{token of a-tok/default}", reviewedToken:
@@ -29,13 +29,13 @@ func tokenStep(name string) string {
 	return ""
 }
 
-// reviewedToken describes the token in the body of a TokenReview.
+// reviewedToken is the name of the token in the body of a TokenReview.
 const reviewedToken = "{the token}"
 
-// brokenSignature is the step with an earlier token and an invalid signature.
+// brokenSignature is the name of the step that sends an earlier token with an invalid signature.
 const brokenSignature = "token review: broken signature"
 
-// tokenOf returns the recorded token of tokenStep(name).
+// tokenOf returns the token in the recorded response of tokenStep(name).
 func tokenOf(scenario Scenario, name string) (string, error) {
 	for _, step := range scenario.Steps {
 		if step.Name != tokenStep(name) {
@@ -50,7 +50,7 @@ func tokenOf(scenario Scenario, name string) (string, error) {
 	return "", fmt.Errorf("scenario %s has no step %q", scenario.Name, tokenStep(name))
 }
 
-// withTokens returns the headers of a step, with recorded tokens in place of their names.
+// withTokens returns the headers of a step in which names of tokens are replaced with the recorded tokens.
 func withTokens(scenario Scenario, headers map[string]string) (map[string]string, error) {
 	name, bearer := strings.CutPrefix(headers["Authorization"], "Bearer ")
 	if !bearer || tokenStep(name) == "" {
@@ -65,7 +65,7 @@ func withTokens(scenario Scenario, headers map[string]string) (map[string]string
 	return headers, nil
 }
 
-// reviewOf returns the body of a TokenReview that is recorded as a token name.
+// reviewOf returns the body of a TokenReview for the token that a recording calls name.
 func reviewOf(scenario Scenario, name string) ([]byte, error) {
 	recorded, err := tokenOf(scenario, name)
 	if err != nil {
@@ -74,7 +74,7 @@ func reviewOf(scenario Scenario, name string) ([]byte, error) {
 	return fmt.Appendf(nil, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":%q}}`, recorded), nil
 }
 
-// breakSignatures replaces the first bytes of all signatures in a body.
+// breakSignatures changes the first byte of each token signature in a body.
 func breakSignatures(body []byte) []byte {
 	return regexp.MustCompile(tokenPattern).ReplaceAllFunc(body, func(whole []byte) []byte {
 		signature := whole[bytes.LastIndexByte(whole, '.')+1:]
@@ -87,7 +87,7 @@ func breakSignatures(body []byte) []byte {
 	})
 }
 
-// sameToken reports whether two tokens have the same claims, and records the live one for later
+// sameToken reports whether two tokens have the same claims. If so, it records the live token for use in later
 // requests.
 func (m *Memory) sameToken(want, got string) bool {
 	wanted, err := tokenClaims(want)
@@ -106,7 +106,7 @@ func (m *Memory) sameToken(want, got string) bool {
 	return len(c.Differences) == 0
 }
 
-// tokenClaims returns the claims of a token, with times as seconds since it was issued.
+// tokenClaims returns the claims of a token. Times are relative to the time of issue, in seconds.
 func tokenClaims(text string) (map[string]any, error) {
 	_, payload, _ := strings.Cut(text, ".")
 	payload, _, _ = strings.Cut(payload, ".")

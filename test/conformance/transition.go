@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// compareTransition compares the result of an update. Rejections were recorded in a short form:
-// they are compared by code and by the fields and reasons of the causes. Accepted objects are
-// compared completely.
+// compareTransition compares the result of an update. Rejections were recorded in a short form, so only the
+// code and the fields and reasons of the causes are compared. Accepted objects are compared completely.
 func compareTransition(c *Comparison, step Step, got liveResponse) {
 	c.Partial = true
 	want := step.Response
@@ -21,7 +20,8 @@ func compareTransition(c *Comparison, step Step, got liveResponse) {
 	case want.Status < http.StatusBadRequest && !serverFault && got.status < http.StatusBadRequest:
 		c.compareObjects(step, got)
 	case want.Status < http.StatusBadRequest && !serverFault && strings.Contains(statusMessage(got.body), "provided port is already allocated"):
-		// The step requests a fixed node port, which this server has allocated to another service at random.
+		// The step requests a fixed node port, which this server has already allocated to another service at
+		// random.
 	case want.Status < http.StatusBadRequest && !serverFault:
 		c.note("status", "want %d, got %d: %s", want.Status, got.status, statusMessage(got.body))
 	case got.status < http.StatusBadRequest || serverFault:
@@ -31,7 +31,7 @@ func compareTransition(c *Comparison, step Step, got liveResponse) {
 	}
 }
 
-// compareObjects compares the code and the object of two responses.
+// compareObjects compares the status codes and the objects of two responses.
 func (c *Comparison) compareObjects(step Step, got liveResponse) {
 	want := step.Response
 	if want.Status != got.status {
@@ -62,8 +62,8 @@ func (c *Comparison) compareObjects(step Step, got liveResponse) {
 	c.Values("", wantBody, gotBody)
 }
 
-// hasControllers reports whether a scenario tests a kind whose status is also written by the server's
-// controllers, at an undetermined time.
+// hasControllers reports whether a scenario tests a kind whose status the server's controllers also write, at
+// an unpredictable time.
 func hasControllers(scenario string) bool {
 	kind, _, _ := strings.Cut(scenario, ".")
 	return kind == "customresourcedefinitions" || kind == "apiservices" || kind == "flowschemas"
@@ -76,9 +76,9 @@ func withoutStatus(body any) any {
 	return object
 }
 
-// changedByClock reports whether the live generation is one more than the recorded one because the server has
-// defaulted the timeAdded of a taint to the current second. In the recording, the update arrived in the same
-// second as the creation and changed nothing. In a slow run, it arrives in a later second.
+// changedByClock reports whether the live generation is one higher than the recorded one because the server has
+// set the timeAdded of a taint to the current second. In the recording, the update arrived in the same second
+// as the creation, so timeAdded did not change. In a slow run, the update arrives in a later second.
 func changedByClock(recorded any, live map[string]any) bool {
 	want, wantOK := generationOf(recorded)
 	got, gotOK := generationOf(live)
@@ -87,7 +87,7 @@ func changedByClock(recorded any, live map[string]any) bool {
 	return wantOK && gotOK && got == want+1 && err == nil && hasTaintSince(live["spec"], created.Add(-time.Second))
 }
 
-// hasTaintSince reports whether a value contains a field timeAdded that is not before the start.
+// hasTaintSince reports whether a value contains, at any depth, a field timeAdded whose time is start or later.
 func hasTaintSince(value any, start time.Time) bool {
 	switch v := value.(type) {
 	case map[string]any:
@@ -113,7 +113,7 @@ func generationOf(body any) (generation int64, ok bool) {
 	return generation, err == nil
 }
 
-// withGenerationOf returns a copy of an object with the generation of other.
+// withGenerationOf returns a copy of object that has the generation of other.
 func withGenerationOf(other any, object map[string]any) map[string]any {
 	generation := other.(map[string]any)["metadata"].(map[string]any)["generation"]
 	object = maps.Clone(object)
@@ -123,7 +123,7 @@ func withGenerationOf(other any, object map[string]any) map[string]any {
 	return object
 }
 
-// shortRejection is a rejection in the short form of the recordings of updates.
+// shortRejection is the short form in which rejections of updates were recorded.
 type shortRejection struct {
 	Code   int
 	Reason string
@@ -161,7 +161,7 @@ func compareShortRejections(c *Comparison, recorded Response, live liveResponse)
 	slices.Sort(c.Differences)
 }
 
-// fieldsAndReasons returns the causes by field and reason, without the message.
+// fieldsAndReasons returns the causes, keyed by their field and reason without the message.
 func fieldsAndReasons(causes []string) map[string]string {
 	short := make(map[string]string, len(causes))
 	for _, cause := range causes {

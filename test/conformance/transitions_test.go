@@ -2,12 +2,12 @@ package conformance
 
 import "testing"
 
-// sharedNamespace is a recording with scenarios of several kinds in one namespace.
+// sharedNamespace is the name of a recording whose scenarios test several kinds in one namespace.
 const sharedNamespace = "transitions/subresources"
 
-// TestTransitions replays updates of existing objects: changes of one or two fields of the spec,
-// sequences of statuses, subresources, and deletions of system objects. Most steps are dry runs. A
-// listed step that matches fails the test, so that the list of differences only becomes shorter.
+// TestTransitions replays updates of existing objects: changes of one or two fields of the spec, sequences of
+// statuses, subresources, and deletions of system objects. Most steps are dry runs. If a listed step matches,
+// the test fails, so that the list of differences can only become shorter.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	replayRejections(t, "transitions", compareTransition,

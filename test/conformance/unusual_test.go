@@ -7,8 +7,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestUnusualRequests sends unusual requests that earlier tests and reviews found, with the expected
-// status. They are not recorded, because kube-apiserver panics on some of them.
+// TestUnusualRequests sends unusual requests that caused faults in the past, and checks the status. They are
+// not recorded, because kube-apiserver panics on some of them.
 func TestUnusualRequests(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})

@@ -15,16 +15,15 @@ import (
 
 var pending = flag.String("pending", "", "replay the recorded refusals of kinds with this prefix alone, and print what does not match: -pending=pods.v1")
 
-// TestValidation replays recorded rejections and acceptances: the valid object of each kind with
-// one change at a time, on create, update and status update. Most steps are dry runs, so that one
-// server can handle several kinds at a time. A listed step that matches fails the test, so that the
-// lists only become shorter.
+// TestValidation replays recorded rejections and acceptances: the valid object of each kind with one change at
+// a time, on create, update and status update. Most steps are dry runs, so that one server can handle several
+// kinds at a time. If a listed step matches, the test fails, so that the lists can only become shorter.
 func TestValidation(t *testing.T) {
 	t.Parallel()
 	replayRejections(t, "validation", compareVerdict, slices.Concat([]string{"--allow-privileged=false"}, recordedFlags)...)
 }
 
-// TestValidationBeta replays the recordings of versions that are disabled by default.
+// TestValidationBeta replays the recordings of API versions that are disabled by default.
 func TestValidationBeta(t *testing.T) {
 	t.Parallel()
 	skipShort(t, "TestValidation replays the kinds that are enabled by default")
@@ -76,11 +75,11 @@ func replayRejections(t *testing.T, folder string, compare func(*Comparison, Ste
 	}
 }
 
-// shortRecordings returns the recordings that are replayed with -short: the recordings of two small groups.
-// Tests of internal/apis/builtin cover the rules of single kinds.
+// shortRecordings returns the recordings that are replayed with -short. They cover two small groups; tests of
+// internal/apis/builtin cover the rules of single kinds.
 func shortRecordings() []string { return []string{"discovery.k8s.io", "networking.k8s.io"} }
 
-// skipShort skips a test with -short. The reason names the test that covers the behavior.
+// skipShort skips a test if -short is set. covered names the test that covers the same behavior.
 func skipShort(t *testing.T, covered string) {
 	t.Helper()
 	if testing.Short() {
@@ -88,8 +87,8 @@ func skipShort(t *testing.T, covered string) {
 	}
 }
 
-// conflicting is a scenario about an APIService. The server writes its status after it has tried to
-// connect, so that conflicts of the updates are random.
+// conflicting is a scenario about an APIService. The server writes the status of the APIService after it has
+// tried to connect, so updates conflict at random.
 const conflicting = "apiservices.apiregistration.k8s.io_v1/update-faults"
 
 type validationRecording struct {
@@ -97,7 +96,7 @@ type validationRecording struct {
 	verdict *verdict
 }
 
-// validationKind contains the scenarios of one kind. They use the same names and run one after
+// validationKind contains the scenarios of one kind. The scenarios use the same names, so they run one after
 // another.
 type validationKind struct {
 	of        *validationRecording

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// verdict compares the results of one recording with its lists.
+// verdict compares the results of one recording with the lists of known and different steps.
 type verdict struct {
 	recording string
 	path      string // path of known
@@ -33,8 +33,7 @@ func newVerdict(t *testing.T, recording string) *verdict {
 	return &verdict{recording: recording, path: path, known: known, differing: differing, now: Known{}}
 }
 
-// check fails the test for each step that does not match and is not listed, and counts the listed
-// steps that match.
+// check fails the test for each step that neither matches nor is listed. It counts the listed steps that match.
 func (v *verdict) check(t *testing.T, results []Result) {
 	t.Helper()
 	for _, result := range results {
@@ -67,7 +66,7 @@ func describe(s Step) string {
 	return s.Scenario + " " + formatSteps([]int{s.Number}) + " (" + s.Name + "): " + s.Request.Method + " " + s.Request.Path
 }
 
-// finish logs the share of matching steps, and writes the list if -update is set.
+// finish logs the percentage of matching steps. It writes the list if -update is set.
 func (v *verdict) finish(t *testing.T) {
 	t.Helper()
 	t.Logf("%s: %d of %d steps match (%.1f %%)", v.recording, v.total-len(v.now), v.total, 100*float64(v.total-len(v.now))/float64(max(1, v.total)))

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// watchTimeout is the timeout for the recorded events of a watch. It is long enough for a loaded
+// watchTimeout is the maximum time to wait for the recorded events of a watch. It is long enough for a busy
 // machine.
 const watchTimeout = 30 * time.Second
 
-// knownWatchTimeout is the timeout for a watch that is listed as not matching: most of them wait for
-// events that do not arrive. If the events arrive later, the watch stays listed.
+// knownWatchTimeout replaces watchTimeout for a watch that is listed as not matching. Most such watches wait
+// for events that never arrive. If the events arrive later, the watch stays listed.
 const knownWatchTimeout = 3 * time.Second
 
-// openWatch is a watch that continues while later steps are sent.
+// openWatch is a watch that stays open while later steps are sent.
 type openWatch struct {
 	step         Step
 	liveResponse liveResponse // status and headers
@@ -28,7 +28,7 @@ type openWatch struct {
 	close        func() error
 }
 
-// isWatch reports whether a response must be read in the background. A rejected watch is an
+// isWatch reports whether the response of a step must be read in the background. A rejected watch has an
 // ordinary response.
 func isWatch(step Step) bool {
 	return step.Response.Status == http.StatusOK && step.Request.Method == http.MethodGet && watching.MatchString(step.Request.Path)
@@ -37,11 +37,11 @@ func isWatch(step Step) bool {
 // watching matches the paths of watches. Any value of the parameter except false enables a watch.
 var watching = regexp.MustCompile(`/watch/|[?&]watch=(1|true|maybe)\b`)
 
-// isEventStream reports whether the events are JSON; a protobuf watch was recorded as one body.
+// isEventStream reports whether a watch was recorded as JSON events. A protobuf watch was recorded as one body.
 func isEventStream(step Step) bool { return step.Response.BodyEncoding == "" }
 
-// recordedEvents returns the events of a watch. If the recorder did not expect a watch, they are in
-// the body.
+// recordedEvents returns the recorded events of a watch. If the recorder did not expect a watch, it has
+// recorded them in the body.
 func recordedEvents(r Response) ([]Event, error) {
 	if len(r.Body) == 0 {
 		return r.Events, nil
@@ -65,7 +65,7 @@ func recordedEvents(r Response) ([]Event, error) {
 	return events, nil
 }
 
-// follow reads the events of a response in a goroutine until the response ends or close is called.
+// follow reads the events of a response in a goroutine, until the response ends or close is called.
 func follow(step Step, resp *http.Response) *openWatch {
 	w := &openWatch{
 		step:         step,
@@ -88,8 +88,8 @@ func follow(step Step, resp *http.Response) *openWatch {
 	return w
 }
 
-// compare waits for the recorded number of events and compares them; timeout is the maximum wait. The recorder closed most
-// streams, so later events are correct, except if the server had closed the stream.
+// compare waits for the recorded number of events, for at most timeout, and compares them. The recorder closed
+// most streams itself, so additional events are allowed, except if the recorded server closed the stream.
 func (w *openWatch) compare(c *Comparison, timeout time.Duration) {
 	compareStatus(c, w.step.Response, w.liveResponse.status)
 	compareHeaders(c, w.step.Response, w.liveResponse)
@@ -117,7 +117,7 @@ func (w *openWatch) compare(c *Comparison, timeout time.Duration) {
 	}
 }
 
-// collect returns the events when there are enough, or when the server has closed the stream.
+// collect reads events until it has received enough or, if serverEnds is true, until the stream ends.
 func (w *openWatch) collect(enough int, serverEnds bool, timeout time.Duration) ([]Event, error) {
 	var events []Event
 	timer := time.NewTimer(timeout)
@@ -153,7 +153,7 @@ func (w *openWatch) collect(enough int, serverEnds bool, timeout time.Duration) 
 	return events, nil
 }
 
-// withoutBookmarks removes bookmarks that can be sent at any time, except the one that ends the
+// withoutBookmarks removes the bookmarks, which a server can send at any time, except the one that ends the
 // initial events.
 func withoutBookmarks(events []Event) []Event {
 	var kept []Event

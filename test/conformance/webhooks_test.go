@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestAdmissionWebhooks replays conversations about admission webhooks, with a webhook that responds like the
-// recorder's webhook. The requests to the webhook are compared like responses.
+// TestAdmissionWebhooks replays conversations about admission webhooks. The test's webhook responds like the
+// webhook that was used for the recording, and the requests to it are compared like responses.
 func TestAdmissionWebhooks(t *testing.T) {
 	t.Parallel()
 	recording := readRecording(t, "webhook/admission")
@@ -48,7 +48,7 @@ func TestAdmissionWebhooks(t *testing.T) {
 	verdict.finish(t)
 }
 
-// recordingWebhook responds to each path like the recorder's webhook, and records the requests.
+// recordingWebhook returns the recorded response for each path, and records the requests.
 type recordingWebhook struct {
 	answers map[string]Review
 
@@ -83,11 +83,11 @@ func (a *recordingWebhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(liveResponse)
 }
 
-// slow is the path of a webhook that does not respond before the timeout. The recorder assigned its
-// requests to the next step.
+// slow is the path of a webhook that does not respond before the timeout. In the recording, its requests are
+// part of the next step.
 const slow = "/slow"
 
-// uidOf returns the uid of the request in a review.
+// uidOf returns the uid of the request in an AdmissionReview.
 func uidOf(review []byte) string {
 	var read struct {
 		Request struct{ UID string }
@@ -96,7 +96,7 @@ func uidOf(review []byte) string {
 	return read.Request.UID
 }
 
-// compare compares the requests since the last call with the requests in the recorded step.
+// compare compares the requests since its last call with the requests in the recorded step.
 func (a *recordingWebhook) compare(c *Comparison, step Step) {
 	a.mu.Lock()
 	asked := a.asked
