@@ -1,3 +1,3 @@
-// Package envtest runs controller-runtime's envtest with the folder that "mainstay envtest-assets"
-// creates. Tests of operators use this folder by setting KUBEBUILDER_ASSETS.
+// Package envtest runs controller-runtime's envtest with the folder that "mainstay envtest-assets" creates.
+// Operator tests use this folder by setting KUBEBUILDER_ASSETS.
 package envtest

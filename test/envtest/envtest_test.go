@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// assets creates the folder with flags of envtest-assets, and returns its path.
+// assets creates the folder by running envtest-assets with the given flags, and returns its path.
 func assets(t testing.TB, flags ...string) string {
 	t.Helper()
 	binary, err := testserver.Binary()
@@ -37,7 +37,7 @@ func assets(t testing.TB, flags ...string) string {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "assets")
-	for range 2 { // the second call finds its own files
+	for range 2 { // the second call finds the files of the first
 		if out, err := exec.Command(binary, append([]string{"envtest-assets", dir}, flags...)...).CombinedOutput(); err != nil {
 			t.Fatalf("make the assets: %v\n%s", err, out)
 		}
@@ -45,7 +45,7 @@ func assets(t testing.TB, flags ...string) string {
 	return dir
 }
 
-// start starts an environment and stops it with the test.
+// start starts an environment and stops it when the test ends.
 func start(t testing.TB, env *envtest.Environment) *rest.Config {
 	t.Helper()
 	var log testserver.Buffer
@@ -100,7 +100,7 @@ func TestEnvironment(t *testing.T) {
 	t.Run("kubectl", func(t *testing.T) { testKubectl(t, env) })
 }
 
-// testUsers checks that a binding authorizes an added user.
+// testUsers checks that a role binding authorizes a user that was added to the environment.
 func testUsers(t *testing.T, env *envtest.Environment, admin client.Client) {
 	jane, err := env.AddUser(envtest.User{Name: "jane", Groups: []string{"viewers"}}, nil)
 	if err != nil {
@@ -127,7 +127,7 @@ func testUsers(t *testing.T, env *envtest.Environment, admin client.Client) {
 	testserver.Eventually(t, time.Minute, func() error { return hers.List(t.Context(), &corev1.PodList{}) })
 }
 
-// refusals returns the configuration of a webhook for config maps.
+// refusals returns the configuration of a webhook that rejects ConfigMaps.
 func refusals() *admissionregistrationv1.ValidatingWebhookConfiguration {
 	none, path, fail := admissionregistrationv1.SideEffectClassNone, "/refuse", admissionregistrationv1.Fail
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
@@ -170,8 +170,8 @@ func testWebhooks(t *testing.T, env *envtest.Environment, admin client.Client) {
 	}
 }
 
-// doomed creates a namespace with two config maps, of which the first owns the second, and deletes the owner.
-// It returns the namespace and the dependent.
+// doomed creates a namespace with two ConfigMaps, the first of which owns the second, and deletes the owner. It
+// returns the namespace and the dependent.
 func doomed(t *testing.T, admin client.Client) (*corev1.Namespace, *corev1.ConfigMap) {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
@@ -194,14 +194,14 @@ func doomed(t *testing.T, admin client.Client) (*corev1.Namespace, *corev1.Confi
 	return namespace, dependent
 }
 
-// testNoControllers checks that no controllers run, as in kube-apiserver: a new namespace is empty,
-// and dependents and namespaces remain after a deletion.
+// testNoControllers checks that no controllers run, as in kube-apiserver: a new namespace is empty, and
+// dependents and namespaces remain after their deletion.
 func testNoControllers(t *testing.T, admin client.Client) {
 	namespace, dependent := doomed(t, admin)
 	if err := admin.Delete(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	// Controllers act within milliseconds, or at the namespace controller's grace of half a second.
+	// Most controllers act within milliseconds, the namespace controller after a grace period of half a second.
 	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(dependent), dependent); err != nil {
 			t.Fatalf("the dependent: %v", err)
@@ -219,8 +219,7 @@ func testNoControllers(t *testing.T, admin client.Client) {
 	}
 }
 
-// TestControllers tests a folder that selects the garbage collector and the namespace
-// controller.
+// TestControllers tests a folder whose kube-apiserver runs the garbage collector and the namespace controller.
 func TestControllers(t *testing.T) {
 	env := &envtest.Environment{BinaryAssetsDirectory: assets(t, "--controllers=garbage-collector-controller,namespace-controller")}
 	admin := newClient(t, start(t, env))

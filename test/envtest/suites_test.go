@@ -10,7 +10,7 @@ import (
 
 var suites = flag.String("suites", "client", "suites of controller-runtime to run, comma-separated as folders of its pkg; all for all that need an API server")
 
-// allSuites are the suites that start an environment.
+// allSuites lists controller-runtime's test suites that start an environment.
 const allSuites = "builder,cache,client,cluster,controller,controller/controllerutil,envtest,handler,internal/controller,internal/recorder,manager," +
 	"metrics/filters,source,webhook"
 
@@ -42,8 +42,8 @@ func TestSuites(t *testing.T) {
 	}
 }
 
-// failures returns the summary that ginkgo prints at the end of a run, or the whole output if there
-// is none.
+// failures returns the summary that ginkgo prints at the end of a run, or the whole output if it contains no
+// summary.
 func failures(out string) string {
 	if at := strings.LastIndex(out, "Summarizing"); at >= 0 {
 		return out[at:]
