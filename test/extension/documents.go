@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// discovery serves /apis, in aggregated form if requested and supported.
+// discovery serves /apis. The document is aggregated if the client requests it and the server supports it.
 func (s *Server) discovery(w http.ResponseWriter, r *http.Request) {
 	if s.options.Plain || !strings.Contains(r.Header.Get("Accept"), "APIGroupDiscoveryList") {
 		version := object{"groupVersion": Group + "/" + Version, "version": Version}
@@ -40,7 +40,7 @@ func resourceList() object {
 
 const base = "/apis/" + Group + "/" + Version
 
-// apple returns the schema of an apple. refs is the prefix of references.
+// apple returns the schema of an apple. refs is the prefix of references to other schemas.
 func apple(refs string) object {
 	return object{
 		"type": "object", "description": "Apple is something to eat.",
@@ -53,8 +53,8 @@ func apple(refs string) object {
 	}
 }
 
-// metadata returns a schema that differs from the schema with the same name in this module's server. The
-// server must serve both.
+// metadata returns a schema that has the same name as a schema of Mainstay's server, but different content.
+// Mainstay must serve both.
 func metadata() object {
 	return object{"type": "object", "description": "ObjectMeta of another time.", "properties": object{"name": object{"type": "string"}}}
 }

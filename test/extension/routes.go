@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/websocket"
 )
 
-// route serves the subset of the API that tests need.
+// route serves the part of the Kubernetes API that the tests need.
 func (s *Server) route(w http.ResponseWriter, r *http.Request, who *caller) {
 	switch path := r.URL.Path; {
 	case path == "/apis":
@@ -117,7 +117,7 @@ func write(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }
 
-// writeBody writes an object after its Content-Type was set.
+// writeBody encodes an object as JSON. The caller has set the Content-Type.
 func writeBody(w http.ResponseWriter, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }

@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Group and Version of the served API.
+// Group and Version identify the served API.
 const (
 	Group   = "fruit.example.com"
 	Version = "v1"
@@ -26,9 +26,10 @@ const (
 
 // Options configures a server.
 type Options struct {
-	// ServiceName is the DNS name in the certificate, such as apples.default.svc. Required.
+	// ServiceName is the DNS name for which the certificate is issued, such as apples.default.svc. It is
+	// required.
 	ServiceName string
-	// FrontProxy are the authorities of front proxies in PEM. Required.
+	// FrontProxy contains the certificate authorities of trusted front proxies, in PEM. It is required.
 	FrontProxy []byte
 	// Plain disables aggregated discovery.
 	Plain bool
@@ -36,7 +37,7 @@ type Options struct {
 
 // Server is an aggregated API server.
 type Server struct {
-	// CABundle contains the CA of the serving certificate; Port is the port of the server.
+	// CABundle contains the CA of the serving certificate, in PEM. Port is the TCP port of the server.
 	CABundle []byte
 	Port     int32
 
@@ -49,7 +50,7 @@ type Server struct {
 	requests atomic.Int64
 }
 
-// Start starts a server and stops it when the test ends. It fails the test if the server cannot be started.
+// Start starts a server, which stops when the test ends. It ends the test if the server cannot be started.
 func Start(t testing.TB, options Options) *Server {
 	t.Helper()
 	authority, err := pki.Open(t.TempDir())
@@ -77,7 +78,7 @@ func Start(t testing.TB, options Options) *Server {
 	return s
 }
 
-// Resume makes a killed server listen again on the same port.
+// Resume makes a server listen again on the same port after Kill.
 func (s *Server) Resume(t testing.TB) {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(s.Port))))
@@ -97,8 +98,7 @@ func (s *Server) Resume(t testing.TB) {
 // Kill closes the listener and all connections.
 func (s *Server) Kill() { _ = s.http.Close() }
 
-// SetHandler sets a handler that serves all requests instead of the server; nil removes it. It is safe
-// for concurrent use.
+// SetHandler replaces the server's handler for all requests; nil restores it. It is safe for concurrent use.
 func (s *Server) SetHandler(handler http.Handler) {
 	if handler == nil {
 		s.instead.Store(nil)
@@ -107,7 +107,7 @@ func (s *Server) SetHandler(handler http.Handler) {
 	s.instead.Store(&handler)
 }
 
-// Requests returns the number of received requests.
+// Requests returns the number of requests that the server has received.
 func (s *Server) Requests() int64 { return s.requests.Load() }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -125,7 +125,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.route(w, r, &caller{found.User, headers})
 }
 
-// caller is the user of a request, with its headers as received.
+// caller is the user of a request, with the headers of the request.
 type caller struct {
 	*request.User
 	headers http.Header

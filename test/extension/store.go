@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// object is an apple.
+// object is the JSON form of an object.
 type object = map[string]any
 
 // store contains apples by namespace and name.
@@ -21,7 +21,7 @@ type store struct {
 
 func newStore() *store { return &store{objects: map[string]object{}, changed: make(chan struct{})} }
 
-// create stores an apple. It returns false if the name is missing or already exists.
+// create stores an apple. It returns false if the apple has no name or already exists.
 func (s *store) create(namespace string, apple object) (object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *store) list() []object {
 	return list
 }
 
-// since returns the events after the first n, and a channel to wait for more.
+// since returns all events except the first n, and a channel that is closed when the next event is added.
 func (s *store) since(n int) ([]object, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
