@@ -33,8 +33,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// start starts konnectivity's proxy server and an agent, and returns the path of the Unix socket
-// of the proxy server. serve serves the clients of the proxy server.
+// start starts konnectivity's proxy server and an agent, and returns the path of the proxy server's Unix
+// socket. serve accepts clients of the proxy server on this socket.
 func start(t *testing.T, serve func(*server.ProxyServer, net.Listener)) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "konnectivity") // t.TempDir can be too long for a Unix socket
@@ -81,7 +81,7 @@ type one struct{}
 // Count implements agent.ServerCounter.
 func (one) Count() int { return 1 }
 
-// TestThroughKonnectivity checks that logs and commands work through konnectivity in both modes.
+// TestThroughKonnectivity checks that logs and commands work through konnectivity in both of its modes.
 func TestThroughKonnectivity(t *testing.T) {
 	t.Parallel()
 	for protocol, serve := range map[string]func(*server.ProxyServer, net.Listener){
@@ -145,7 +145,7 @@ func through(t *testing.T, s *testserver.Server) {
 	}
 }
 
-// executors returns executors that run cat in the container, by protocol.
+// executors returns an executor for each protocol. The executors run cat in the container.
 func executors(t *testing.T, s *testserver.Server, c kubernetes.Interface) map[string]remotecommand.Executor {
 	t.Helper()
 	at := c.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name("p").SubResource("exec").
@@ -161,7 +161,7 @@ func executors(t *testing.T, s *testserver.Server, c kubernetes.Interface) map[s
 	return map[string]remotecommand.Executor{"SPDY": overSPDY, "WebSockets": overWebSockets}
 }
 
-// createRunning creates a pod on a node with a kubelet at a port of this machine.
+// createRunning creates a running pod on a node whose kubelet listens on a port of this machine.
 func createRunning(t *testing.T, c kubernetes.Interface, port int) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
