@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/apitest/race"
 )
 
-// BinaryEnv is the variable with the path of a binary to use instead of building one.
+// BinaryEnv is the environment variable that names a binary to use instead of building one.
 const BinaryEnv = "MAINSTAY_BINARY"
 
 // buildOnce builds the binary on the first call and caches the result.
@@ -27,9 +27,9 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Binary returns the path of a mainstay binary built from this module, or the value of BinaryEnv. The
-// first call in a process builds the binary: without cgo, like releases, or with the race detector if
-// the test has it. It is safe for concurrent use.
+// Binary returns the path of a mainstay binary built from this module, or the value of BinaryEnv. The first
+// call in a process builds the binary, without cgo, as for releases. If the test uses the race detector, so
+// does the binary. Binary is safe for concurrent use.
 func Binary() (string, error) { return buildOnce() }
 
 // buildDir returns the build directory of this process. Test packages run concurrently, each in its own
@@ -68,7 +68,7 @@ func build() (string, error) {
 	return binary, nil
 }
 
-// moduleRoot returns the directory of this module. A nested test module refers to it with a replace
+// moduleRoot returns the directory of the main module. Nested test modules refer to it with a replace
 // directive.
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "mainstay.dev/mainstay").Output()
@@ -78,8 +78,8 @@ func moduleRoot() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// openFolders opens all folders of the module, because the go command caches the result of a test until a
-// file in an opened folder changes, and does not track files that a test builds.
+// openFolders opens all folders of the module. The go command caches the result of a test until a file in a
+// folder that the test has opened changes, but it does not track the sources of binaries that a test builds.
 func openFolders(root string) error {
 	err := filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), ".") {

@@ -16,21 +16,20 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// controlPlaneEnv is the variable that, if it is not empty, runs the suites in a declared control plane. If
-// it is "fork", the suites run in a fork of another declared control plane.
+// controlPlaneEnv is an environment variable. If it is not empty, the tests run in a declared control plane. If
+// it is "fork", they run in a fork of another declared control plane.
 const controlPlaneEnv = "MAINSTAY_TEST_CONTROL_PLANE"
 
-// tenantName is the name of the control plane.
+// tenantName is the name of the control plane in which the tests run.
 const tenantName = "tenant"
 
 // InControlPlane reports whether the tests run in a declared control plane instead of the root.
 func InControlPlane() bool { return os.Getenv(controlPlaneEnv) != "" }
 
-// tenantKubeconfig is the path of the kubeconfig of the control plane.
 func (s *Server) tenantKubeconfig() string { return filepath.Join(s.dir, "tenant.kubeconfig") }
 
-// enterControlPlane creates the control plane of the tests, unless it exists, and makes its administrator the
-// user of the tests.
+// enterControlPlane creates the control plane of the tests, unless it exists. From then on, RESTConfig and
+// Kubeconfig return the credentials of its administrator.
 func (s *Server) enterControlPlane(ctx context.Context) (err error) {
 	if os.Getenv(controlPlaneEnv) == "fork" {
 		const source = tenantName + "-source"
@@ -44,18 +43,18 @@ func (s *Server) enterControlPlane(ctx context.Context) (err error) {
 	return err
 }
 
-// Fork is like ControlPlane, for a fork of the control plane source. The fork may call webhooks.
+// Fork is like ControlPlane, but creates a fork of the control plane source. The fork can call webhooks.
 func (s *Server) Fork(ctx context.Context, source, name, kubeconfig string) (*rest.Config, error) {
 	return s.controlPlane(ctx, name, fmt.Sprintf(`{"from":{"controlPlane":%q,"outgoingCalls":"Allow"}}`, source), kubeconfig)
 }
 
-// ControlPlane creates a control plane, unless it exists, and returns the configuration of a client of its
-// administrator. It writes the same configuration to a kubeconfig file.
+// ControlPlane creates a control plane, unless it exists, and returns a client configuration for its
+// administrator. It also writes this configuration to the file kubeconfig.
 func (s *Server) ControlPlane(ctx context.Context, name, kubeconfig string) (*rest.Config, error) {
 	return s.controlPlane(ctx, name, `{}`, kubeconfig)
 }
 
-// controlPlane is like ControlPlane, for a control plane with a spec.
+// controlPlane is like ControlPlane, but creates the control plane with the given spec, in JSON.
 func (s *Server) controlPlane(ctx context.Context, name, spec, kubeconfig string) (*rest.Config, error) {
 	client, err := rest.HTTPClientFor(s.config)
 	if err != nil {
@@ -111,7 +110,7 @@ func exchange(ctx context.Context, client *http.Client, method, url, body string
 	return response.StatusCode, answer, err
 }
 
-// RootOnly skips a test of the root control plane if the suites run in another one.
+// RootOnly skips a test that requires the root control plane if the tests run in another one.
 func RootOnly(t testing.TB, reason string) {
 	t.Helper()
 	if InControlPlane() {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Bounds of the pause between two calls of a condition.
+// minPause and maxPause limit the pause between two calls of a condition.
 const (
 	minPause = 5 * time.Millisecond
 	maxPause = 250 * time.Millisecond
 )
 
-// Eventually calls the condition until it returns nil. It fails the test with the last error after the
-// timeout. The pauses between calls grow to a tenth of the elapsed time, so that a long wait uses little
-// CPU time. Eventually must be called on the goroutine of the test.
+// Eventually calls condition until it returns nil. After the timeout, it ends the test with the last error. The
+// pauses between calls grow to a tenth of the elapsed time, so that a long wait uses little CPU time.
+// Eventually must be called on the goroutine of the test.
 func Eventually(t testing.TB, timeout time.Duration, condition func() error) {
 	t.Helper()
 	for start := time.Now(); ; {

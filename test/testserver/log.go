@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// Buffer collects output that can be read concurrently. The zero value is ready to use. It is safe
-// for concurrent use.
+// Buffer collects output. The zero value is ready to use. It is safe for concurrent use.
 type Buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -21,14 +20,14 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// String returns the output so far.
+// String returns the output that has been written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
 
-// logTo sends both streams of the process to one log.
+// logTo sends the standard output and the standard error of a command to one log.
 func logTo(cmd *exec.Cmd, log *Buffer) { cmd.Stdout, cmd.Stderr = log, log }
 
 // Panics returns the lines of a server log that report a panic, a fatal error of the Go runtime or a data

@@ -1,7 +1,6 @@
 package testserver
 
-// Widgets defines a namespaced kind without a schema, for tests that need any custom
-// resource.
+// Widgets is the definition of a namespaced kind without a schema, for tests that need any custom resource.
 const Widgets = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: widgets.example.com}

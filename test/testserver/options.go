@@ -2,17 +2,16 @@ package testserver
 
 import "time"
 
-// Options configure a server. The zero value uses a temporary directory and a free port.
+// Options configures a server. The zero value selects a temporary directory and a free port.
 type Options struct {
-	// Flags are appended to the flags that this package sets (--data-dir, --secure-port,
-	// --bind-address).
+	// Flags are appended to the flags that this package sets (--data-dir, --secure-port and --bind-address).
 	Flags []string
-	// Dir is the data directory. If empty, a temporary directory is used and removed at the end of
-	// the test.
+	// Dir is the data directory. If it is empty, the server uses a temporary directory, which is removed when
+	// the test ends.
 	Dir string
-	// ReadyTimeout is the timeout for /readyz after the start; 0 selects 60 seconds.
+	// ReadyTimeout is how long to wait until /readyz succeeds after the start; 0 selects 60 seconds.
 	ReadyTimeout time.Duration
-	// AllowPanics prevents panics in the server's log from failing the test.
+	// AllowPanics disables the check that fails the test if the server's log reports a panic.
 	AllowPanics bool
 }
 

@@ -17,9 +17,9 @@ type process struct {
 	err    error         // result of Wait; valid after exited is closed
 }
 
-// startProcess starts the command. One goroutine, locked to its thread, starts the process and waits
-// for it: on Linux, the kernel kills the child when the thread that started it ends, so that no server
-// outlives an aborted test run.
+// startProcess starts the command. One goroutine, locked to its thread, starts the process and waits for it. On
+// Linux, the kernel kills the process when the thread that started it ends, so that no server outlives an
+// aborted test run.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error, 1)
@@ -40,7 +40,8 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// terminate signals the process to end and waits for it.
+// terminate sends SIGTERM to the process and waits until it exits. After the timeout, it kills the process and
+// returns an error.
 func (p *process) terminate(timeout time.Duration) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("send SIGTERM: %w", err)
@@ -57,7 +58,7 @@ func (p *process) terminate(timeout time.Duration) error {
 	return nil
 }
 
-// kill ends the process immediately (SIGKILL) and waits for it.
+// kill kills the process with SIGKILL and waits until it has exited.
 func (p *process) kill() {
 	p.cmd.Process.Kill()
 	<-p.exited

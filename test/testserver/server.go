@@ -19,14 +19,16 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// stopTimeout is the timeout for the shutdown of a server after SIGTERM.
+// stopTimeout is the maximum time for a server to shut down after SIGTERM.
 const stopTimeout = 30 * time.Second
 
-// flagsEnv is the variable with flags for every server. The flags of the test follow them.
+// flagsEnv is an environment variable that contains flags for every server. The flags of the test follow these
+// flags.
 const flagsEnv = "MAINSTAY_TEST_FLAGS"
 
-// Server is a mainstay process with a data directory. Stop, Kill and Restart act on the process; directory, port and
-// credentials stay the same. Only RESTConfig, Kubeconfig, URL and Logs are safe for concurrent use.
+// Server is a mainstay process with a data directory. Stop, Kill, Start and Restart act on the process; the
+// directory, the port and the credentials stay the same. Only RESTConfig, Kubeconfig, URL and Logs are safe for
+// concurrent use.
 type Server struct {
 	binary  string
 	options Options
@@ -34,12 +36,12 @@ type Server struct {
 	port    int
 	log     Buffer // across restarts
 	process *process
-	config  *rest.Config // of the administrator of the server
-	tenant  *rest.Config // of the administrator of the control plane of the tests; nil without one
+	config  *rest.Config // for the administrator of the server
+	tenant  *rest.Config // for the administrator of the tests' control plane; nil if the tests use the root
 }
 
-// New starts a server for the test and waits until it is ready. It ends the test if the server does not become ready.
-// The server is stopped when the test and its subtests have ended.
+// New starts a server and waits until it is ready. If the server does not become ready, New ends the test. The
+// server is stopped when the test and its subtests have ended.
 func New(t testing.TB, options Options) *Server {
 	t.Helper()
 	if options.Dir == "" {
@@ -57,7 +59,7 @@ func New(t testing.TB, options Options) *Server {
 	return s
 }
 
-// finish stops the server at the end of its test and reads its log.
+// finish stops the server at the end of the test and checks its log.
 func (s *Server) finish(t testing.TB) {
 	if s.process != nil {
 		if err := s.Stop(); err != nil {
@@ -75,8 +77,8 @@ func (s *Server) finish(t testing.TB) {
 	}
 }
 
-// startOnFreePort starts the server on a free port, and retries with another port if a test that
-// runs in parallel uses it first.
+// startOnFreePort starts the server on a free port. If a parallel test occupies the port first, it retries with
+// another port.
 func (s *Server) startOnFreePort(ctx context.Context) error {
 	var errs []error
 	for range 3 {
@@ -115,8 +117,8 @@ func portTaken(port int) bool {
 	return false
 }
 
-// Start runs the server on its directory and port, after Stop or Kill, and waits until it is ready. On error,
-// the server does not run.
+// Start starts the server process after Stop or Kill, with the same directory and port, and waits until it is
+// ready. If Start returns an error, the process does not run.
 func (s *Server) Start(ctx context.Context) error {
 	args := append([]string{
 		"serve",
@@ -164,8 +166,8 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	}
 }
 
-// ready requests /readyz with the credentials of the kubeconfig, and stores the credentials for the tests
-// after the first success.
+// ready requests /readyz with the credentials of the kubeconfig. After the first success, it stores these
+// credentials for the tests.
 func (s *Server) ready(ctx context.Context) error {
 	config := s.config
 	if config == nil {
@@ -197,22 +199,22 @@ func (s *Server) ready(ctx context.Context) error {
 	return nil
 }
 
-// Stop sends SIGTERM and waits. The server must run. Stop returns an error unless the server drained and
-// ended with exit code 0.
+// Stop sends SIGTERM and waits until the process has exited. It returns an error unless the server drained and
+// its exit code is 0. The process must be running.
 func (s *Server) Stop() error {
 	p := s.process
 	s.process = nil
 	return p.terminate(stopTimeout)
 }
 
-// Kill kills the process and waits for its exit. The server must run.
+// Kill kills the process and waits until it has exited. The process must be running.
 func (s *Server) Kill() {
 	s.process.kill()
 	s.process = nil
 }
 
-// Restart stops the server and starts it again on the same directory and port. It returns the same errors as
-// Stop and Start.
+// Restart stops the server and starts it again with the same directory and port. It returns the errors of Stop
+// and Start.
 func (s *Server) Restart(ctx context.Context) error {
 	if err := s.Stop(); err != nil {
 		return err
@@ -220,7 +222,8 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.Start(ctx)
 }
 
-// RESTConfig returns a client configuration of the administrator, without client-side rate limits. Each call returns a copy.
+// RESTConfig returns a client configuration for the administrator, without client-side rate limits. Each call
+// returns a new copy.
 func (s *Server) RESTConfig() *rest.Config {
 	if s.tenant != nil {
 		return rest.CopyConfig(s.tenant)
@@ -228,7 +231,7 @@ func (s *Server) RESTConfig() *rest.Config {
 	return rest.CopyConfig(s.config)
 }
 
-// Kubeconfig returns the path of the kubeconfig file that the server wrote for its administrator.
+// Kubeconfig returns the path of the administrator's kubeconfig file.
 func (s *Server) Kubeconfig() string {
 	if s.tenant != nil {
 		return s.tenantKubeconfig()
@@ -251,5 +254,5 @@ func (s *Server) URL() string {
 
 func (s *Server) rootURL() string { return "https://127.0.0.1:" + strconv.Itoa(s.port) }
 
-// Logs returns the output of the server so far, of both streams, across restarts.
+// Logs returns everything that the server has written to both output streams so far, including before restarts.
 func (s *Server) Logs() string { return s.log.String() }

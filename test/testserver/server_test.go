@@ -11,8 +11,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
-// TestServerLifecycle restarts a server, kills it and starts it again. The credentials and the address stay
-// valid.
+// TestServerLifecycle restarts a server, kills it, and starts it again. It checks that the credentials and the
+// address stay valid.
 func TestServerLifecycle(t *testing.T) {
 	t.Parallel()
 	srv := New(t, Options{})
