@@ -14,10 +14,10 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// axeFile is the rules engine that "npm ci" installs.
+// axeFile is the source of axe-core, the accessibility rules engine that "npm ci" installs.
 const axeFile = "../../console/node_modules/axe-core/axe.min.js"
 
-// axeSource returns the source of the rules engine, or skips the test.
+// axeSource returns the source of axe-core, or skips the test if it is not installed.
 func axeSource(t *testing.T) string {
 	t.Helper()
 	axe, err := os.ReadFile(axeFile)
@@ -30,7 +30,7 @@ func axeSource(t *testing.T) string {
 	return string(axe)
 }
 
-// violation is a part of a violation that axe reports.
+// violation contains the printed fields of a violation that axe reports.
 type violation struct {
 	ID, Impact, Help string
 	Nodes            []struct {
@@ -40,8 +40,8 @@ type violation struct {
 	}
 }
 
-// checkAccessibility reports serious and critical violations of WCAG 2.2, levels A and AA, in the light and the dark theme.
-// axe must be the source of the rules engine.
+// checkAccessibility reports serious and critical violations of WCAG 2.2, levels A and AA, in the light and the
+// dark theme. axe is the source of axe-core, and name identifies the page in error messages.
 func (p *page) checkAccessibility(axe, name string) {
 	p.t.Helper()
 	for _, theme := range []string{"light", "dark"} {
@@ -51,7 +51,8 @@ func (p *page) checkAccessibility(axe, name string) {
 			p.check(err)
 		}
 		found, err := p.Eval(`async () => {
-			// An experimental rule compares the joined texts of a graph node, "Deploymentweb", with its label.
+			// This experimental rule compares the label of a graph node with its joined texts, as in
+			// "Deploymentweb".
 			const rules = { "label-content-name-mismatch": { enabled: false } };
 			const { violations } = await axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], rules, resultTypes: ["violations"] });
 			return JSON.stringify(violations);

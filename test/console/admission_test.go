@@ -16,8 +16,8 @@ import (
 
 const admissionAPI = "/apis/admissionregistration.k8s.io/v1/"
 
-// startWebhook starts an admission webhook that rejects objects with the name rejected. It returns the URL and the CA
-// bundle, and ends with the test.
+// startWebhook starts an admission webhook that rejects objects named "rejected". It returns the webhook's URL
+// and CA bundle. The webhook stops when the test ends.
 func startWebhook(t testing.TB, calls *atomic.Int64) (url, caBundle string) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -126,7 +126,7 @@ spec: {policyName: team-label, validationActions: [Deny]}
 		p.edit("Object", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-colors, namespace: default}\n")
 		p.click("Run the trace")
 		p.await("The server would accept the object.", "The condition not-a-system-object is not met.")
-		// A trace of an object that exists is one of an update.
+		// A trace of an existing object explains an update.
 		admin.apply(configMapPath("default", "existing"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: existing, labels: {team: a}}}`)
 		p.edit("Object", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: existing\n  namespace: default\n")
 		p.click("Run the trace")
@@ -175,7 +175,7 @@ webhooks:
 		if got := cells("Webhooks", "names.example.com"); len(got) < len(want) || got[:len(want)] != want {
 			t.Errorf("the row of the webhook is %q, expected %q and latencies", got, want)
 		}
-		// Each trace and each request before was denied or accepted, and only denials are counted.
+		// All earlier traces and requests were denied or accepted, and only denials are counted.
 		if got := cells("Policies", "team-label"); !regexp.MustCompile(`^team-label\tFail\t\t[1-9]\d*\t0\t0\t`).MatchString(got) {
 			t.Errorf("the row of the policy is %q", got)
 		}

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// BenchmarkConsole measures the first paint of the console, and the list of 100,000 objects: the time until its first
-// rows, and the memory of JavaScript in the browser with the first rows and with all objects.
+// BenchmarkConsole measures the first paint of the console. It also measures the list of 100,000 objects: the
+// time until the first rows are shown, and the JavaScript memory with the first rows and with all objects.
 func BenchmarkConsole(b *testing.B) {
 	const objects = 100_000
 	browser := newBrowser(b)
@@ -50,7 +50,7 @@ func BenchmarkConsole(b *testing.B) {
 	})
 }
 
-// createConfigMaps creates objects with several connections.
+// createConfigMaps creates n ConfigMaps over several connections.
 func createConfigMaps(b *testing.B, config *rest.Config, n int) {
 	b.Helper()
 	config = rest.CopyConfig(config)
@@ -78,7 +78,7 @@ func createConfigMaps(b *testing.B, config *rest.Config, n int) {
 	}
 }
 
-// heap returns the used memory of JavaScript in the page after a garbage collection, in MB.
+// heap returns the size of the page's JavaScript heap after a garbage collection, in MB.
 func (p *page) heap(b *testing.B) float64 {
 	b.Helper()
 	p.check(proto.HeapProfilerCollectGarbage{}.Call(p))

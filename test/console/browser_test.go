@@ -24,10 +24,11 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// pageTimeout is the timeout for the content of a page. It is long, because several test programs share the processors.
+// pageTimeout is the maximum time to wait for the content of a page. It is long, because several test processes
+// share the processors.
 const pageTimeout = 2 * time.Minute
 
-// browserPath returns the path of Chromium, or skips the test.
+// browserPath returns the path of Chromium, or skips the test if Chromium is not installed.
 func browserPath(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -39,7 +40,8 @@ func browserPath(t testing.TB) string {
 	return ""
 }
 
-// newBrowser starts a browser with a new profile and additional switches. It ends with the test.
+// newBrowser starts a browser with a new profile and the additional command-line switches. The browser stops
+// when the test ends.
 func newBrowser(t testing.TB, switches ...flags.Flag) *rod.Browser {
 	t.Helper()
 	l := launcher.New().Bin(browserPath(t)).Leakless(false).NoSandbox(true).UserDataDir(t.TempDir()).
@@ -62,14 +64,14 @@ func newBrowser(t testing.TB, switches ...flags.Flag) *rod.Browser {
 	return browser
 }
 
-// console is the command "mainstay console" of a server.
+// console is a running "mainstay console" command.
 type console struct {
 	address string // http://127.0.0.1:PORT
 	stdin   io.Writer
 	urls    <-chan string // a URL with a code after each line on stdin
 }
 
-// startConsole runs "mainstay console" with a kubeconfig. It ends with the test.
+// startConsole runs "mainstay console" with a kubeconfig until the test ends.
 func startConsole(t testing.TB, kubeconfig string) *console {
 	t.Helper()
 	binary, err := testserver.Binary()
@@ -112,7 +114,7 @@ func startConsole(t testing.TB, kubeconfig string) *console {
 	return &console{address: address, stdin: stdin, urls: urls}
 }
 
-// code returns a new one-time code.
+// code requests a new one-time code and returns it.
 func (c *console) code(t testing.TB) string {
 	t.Helper()
 	if _, err := io.WriteString(c.stdin, "\n"); err != nil {
@@ -128,7 +130,7 @@ func (c *console) code(t testing.TB) string {
 	}
 }
 
-// page is a tab of a browser with the console.
+// page is a browser tab that shows the console.
 type page struct {
 	*rod.Page
 	t       testing.TB
@@ -170,7 +172,7 @@ func (p *page) resize(width, height int) {
 	p.check(p.SetViewport(&proto.EmulationSetDeviceMetricsOverride{Width: width, Height: height, DeviceScaleFactor: 1}))
 }
 
-// signIn loads a path with a new one-time code.
+// signIn loads the page at path with a new one-time code.
 func (p *page) signIn(path string) {
 	p.t.Helper()
 	p.check(p.Navigate("about:blank"))
@@ -178,7 +180,7 @@ func (p *page) signIn(path string) {
 	p.awaitTrue(`document.querySelector(".topbar") !== null`)
 }
 
-// listen collects the problems of the page.
+// listen records errors and warnings of the page as problems.
 func (p *page) listen() {
 	add := func(problem string) {
 		p.mu.Lock()
@@ -210,14 +212,14 @@ func (p *page) listen() {
 	)()
 }
 
-// expect ignores problems that contain a text.
+// expect makes the page ignore problems that contain a text.
 func (p *page) expect(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expected = append(p.expected, text)
 }
 
-// check ends the test after an error, with the text of the page.
+// check ends the test if err is not nil. The message includes the text of the page.
 func (p *page) check(err error) {
 	p.t.Helper()
 	if err != nil {
@@ -225,14 +227,14 @@ func (p *page) check(err error) {
 	}
 }
 
-// goTo shows a page of the console without signing in again.
+// goTo shows the page of the console at path without signing in again.
 func (p *page) goTo(path string) {
 	p.t.Helper()
 	_, err := p.Eval(`(path) => { history.pushState(null, "", path); dispatchEvent(new PopStateEvent("popstate")) }`, path)
 	p.check(err)
 }
 
-// text returns the visible text of the first element of a selector.
+// text returns the visible text of the first element that matches a CSS selector, or "" if there is none.
 func (p *page) text(selector string) string {
 	p.t.Helper()
 	found, err := p.Eval(`(selector) => document.querySelector(selector)?.innerText ?? ""`, selector)
@@ -242,7 +244,8 @@ func (p *page) text(selector string) string {
 	return found.Value.Str()
 }
 
-// allText is a function of JavaScript that returns the text of the page. Editors have their text in a shadow root.
+// allText is a JavaScript function that returns the text of the page, including the text of editors, which is
+// in shadow roots.
 const allText = `() => [document.body.innerText, ...[...document.querySelectorAll(".editor")].map((e) => e.shadowRoot?.textContent ?? "")].join("\n")`
 
 // await waits until the page shows all texts.
@@ -260,7 +263,7 @@ func (p *page) await(texts ...string) {
 	}, func() string { return fmt.Sprintf("it lacks %q", missing) })
 }
 
-// awaitMissing waits until the page does not show a text.
+// awaitMissing waits until the page no longer shows a text.
 func (p *page) awaitMissing(text string) {
 	p.t.Helper()
 	p.poll(func() bool {
@@ -269,7 +272,7 @@ func (p *page) awaitMissing(text string) {
 	}, func() string { return fmt.Sprintf("it contains %q", text) })
 }
 
-// awaitTrue waits until an expression of JavaScript is true.
+// awaitTrue waits until a JavaScript expression is true.
 func (p *page) awaitTrue(expression string) {
 	p.t.Helper()
 	p.poll(func() bool {
@@ -278,7 +281,8 @@ func (p *page) awaitTrue(expression string) {
 	}, func() string { return expression + " is not true" })
 }
 
-// poll waits until a condition of the page is true.
+// poll waits until condition returns true. After pageTimeout, it ends the test with the message that problem
+// returns.
 func (p *page) poll(condition func() bool, problem func() string) {
 	p.t.Helper()
 	for deadline := time.Now().Add(pageTimeout); !condition(); time.Sleep(50 * time.Millisecond) {
@@ -288,7 +292,7 @@ func (p *page) poll(condition func() bool, problem func() string) {
 	}
 }
 
-// find returns the visible element of an XPath.
+// find waits for the element that matches an XPath and returns it.
 func (p *page) find(xpath string) *rod.Element {
 	p.t.Helper()
 	element, err := p.Timeout(pageTimeout).ElementX(xpath)
@@ -296,14 +300,14 @@ func (p *page) find(xpath string) *rod.Element {
 	return element.CancelTimeout()
 }
 
-// click clicks on the button, link, tab or heading with a text.
+// click clicks the button, link, tab or heading that has the given text or label.
 func (p *page) click(text string) {
 	p.t.Helper()
 	element := p.find(fmt.Sprintf(`(//button|//a|//summary|//*[@role="link"])[normalize-space(.)=%q or @aria-label=%q]`, text, text))
 	p.check(element.Timeout(pageTimeout).Click(proto.InputMouseButtonLeft, 1))
 }
 
-// fill replaces the text of the field with a label and presses Enter.
+// fill replaces the text of the input field with the given label and presses Enter.
 func (p *page) fill(label, text string) {
 	p.t.Helper()
 	field := p.find(fmt.Sprintf(`(//input|//textarea)[@aria-label=%q or ancestor::label[starts-with(normalize-space(.), %q)]]`, label, label))
@@ -316,7 +320,7 @@ func (p *page) fill(label, text string) {
 	p.check(field.Type(input.Enter))
 }
 
-// edit replaces the text of the editor with a label.
+// edit replaces the text of the editor with the given label.
 func (p *page) edit(label, text string) {
 	p.t.Helper()
 	script := `(label) => [...document.querySelectorAll(".editor")].map((e) => e.shadowRoot?.querySelector(".cm-content")).find((e) => e?.getAttribute("aria-label") === label)`

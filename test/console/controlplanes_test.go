@@ -7,19 +7,19 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// in returns the same user in a control plane.
+// in returns a copy of the user that sends requests to a control plane.
 func (u *apiUser) in(controlPlane string) *apiUser {
 	return &apiUser{t: u.t, client: u.client, base: u.base + "/clusters/" + controlPlane}
 }
 
-// clickIn clicks on the button with a text in the row of a table whose first cell has another text.
+// clickIn clicks the button with the text button in the table row whose first cell contains the text row.
 func (p *page) clickIn(row, button string) {
 	p.t.Helper()
 	xpath := fmt.Sprintf(`//tr[td[1][normalize-space(.)=%q]]//button[normalize-space(.)=%q and not(@disabled)]`, row, button)
 	p.check(p.find(xpath).Timeout(pageTimeout).Click("left", 1))
 }
 
-// ready returns an expression that is true if the row of a control plane shows that it is ready.
+// ready returns a JavaScript expression that is true if the table shows that a control plane is ready.
 func ready(name string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll("tbody tr")].some((row) => row.cells[0].innerText === %q && row.cells[1].innerText === "Ready")`, name)
 }

@@ -22,8 +22,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// fixture is a server with a browser and the command "mainstay console". The subtests of a test share it, because a
-// browser starts slowly.
+// fixture is a server with a browser and a "mainstay console" command. The subtests of a test share a fixture,
+// because starting a browser is slow.
 type fixture struct {
 	server  *testserver.Server
 	browser *rod.Browser
@@ -69,7 +69,7 @@ func (f *fixture) create(t *testing.T, manifests string) *unstructured.Unstructu
 	return last
 }
 
-// apply applies an object with a field manager.
+// apply applies an object as a field manager. It overrides conflicts.
 func (f *fixture) apply(t *testing.T, manager, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	object := decodeObjects(t, manifest)[0]
@@ -80,7 +80,7 @@ func (f *fixture) apply(t *testing.T, manager, manifest string) *unstructured.Un
 	return applied
 }
 
-// patch changes an object with a merge patch.
+// patch changes an object with a merge patch as a field manager.
 func (f *fixture) patch(t *testing.T, object *unstructured.Unstructured, manager, patch string) {
 	t.Helper()
 	if _, err := f.resource(object).Patch(t.Context(), object.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: manager}); err != nil {
@@ -105,7 +105,7 @@ func (f *fixture) get(t *testing.T, object *unstructured.Unstructured) *unstruct
 	return found
 }
 
-// awaitMissing waits until the server does not have an object.
+// awaitMissing waits until an object no longer exists on the server.
 func (f *fixture) awaitMissing(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	testserver.Eventually(t, pageTimeout, func() error {
@@ -117,7 +117,7 @@ func (f *fixture) awaitMissing(t *testing.T, object *unstructured.Unstructured) 
 	})
 }
 
-// resource returns a client of the kind and the namespace of an object.
+// resource returns a client for the kind and namespace of an object.
 func (f *fixture) resource(object *unstructured.Unstructured) dynamic.ResourceInterface {
 	resource := f.client.Resource(resourceOf(object))
 	if namespace := object.GetNamespace(); namespace != "" {
@@ -126,13 +126,14 @@ func (f *fixture) resource(object *unstructured.Unstructured) dynamic.ResourceIn
 	return resource
 }
 
-// resourceOf derives the name of a resource from a kind. It is correct for the kinds of these tests.
+// resourceOf derives the name of a resource from the kind of an object. The result is correct for the kinds
+// that these tests use.
 func resourceOf(object *unstructured.Unstructured) schema.GroupVersionResource {
 	kind := object.GroupVersionKind()
 	return kind.GroupVersion().WithResource(strings.ToLower(kind.Kind) + "s")
 }
 
-// objectsPath returns the path of the page of an object.
+// objectsPath returns the URL path of the page that shows an object.
 func objectsPath(object *unstructured.Unstructured) string {
 	resource := resourceOf(object)
 	group, namespace := resource.Group, object.GetNamespace()
@@ -175,7 +176,7 @@ func (f *fixture) namespace(t *testing.T, name string) {
 	})
 }
 
-// createMany creates ConfigMaps with the names item-00000, item-00001, …
+// createMany creates count ConfigMaps named item-00000, item-00001 and so on.
 func (f *fixture) createMany(t *testing.T, namespace string, count int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -200,7 +201,7 @@ func (f *fixture) createMany(t *testing.T, namespace string, count int) {
 	group.Wait()
 }
 
-// deployment returns the manifest of a Deployment with a number of replicas.
+// deployment returns the manifest of a Deployment with the given number of replicas.
 func deployment(namespace, name string, replicas int) string {
 	return fmt.Sprintf(`apiVersion: apps/v1
 kind: Deployment
@@ -222,12 +223,12 @@ spec:
 `, namespace, name, replicas)
 }
 
-// ownedBy returns an owner reference in YAML, for metadata.ownerReferences.
+// ownedBy returns the value of metadata.ownerReferences for an object with the given owner, in YAML.
 func ownedBy(owner *unstructured.Unstructured) string {
 	return fmt.Sprintf(`[{apiVersion: %s, kind: %s, name: %s, uid: %s, controller: true, blockOwnerDeletion: true}]`, owner.GetAPIVersion(), owner.GetKind(), owner.GetName(), owner.GetUID())
 }
 
-// workload creates a Deployment with a ReplicaSet and two pods, as its controllers would.
+// workload creates a Deployment with a ReplicaSet and two pods, as the controllers would.
 func (f *fixture) workload(t *testing.T, namespace, name string) (deploy, replicaSet *unstructured.Unstructured) {
 	t.Helper()
 	deploy = f.create(t, strings.TrimSuffix(deployment(namespace, name, 2), "---\n")+`status:
@@ -265,19 +266,19 @@ spec:
 	return deploy, replicaSet
 }
 
-// clickInDialog clicks on the button with a text in the open dialog.
+// clickInDialog clicks the button with the given text in the open dialog.
 func (p *page) clickInDialog(text string) {
 	p.t.Helper()
 	p.clickXPath(fmt.Sprintf(`//dialog[@open]//button[normalize-space(.)=%q]`, text))
 }
 
-// clickXPath clicks on the element of an XPath.
+// clickXPath clicks the element that matches an XPath.
 func (p *page) clickXPath(xpath string) {
 	p.t.Helper()
 	p.check(p.find(xpath).Timeout(pageTimeout).Click("left", 1))
 }
 
-// eval returns the value of an expression of JavaScript as text.
+// eval returns the value of a JavaScript expression as a string.
 func (p *page) eval(expression string) string {
 	p.t.Helper()
 	found, err := p.Eval("() => String(" + expression + ")")
@@ -285,7 +286,7 @@ func (p *page) eval(expression string) string {
 	return found.Value.Str()
 }
 
-// awaitText waits until an expression of JavaScript has a text as its value.
+// awaitText waits until the value of a JavaScript expression, as a string, is want.
 func (p *page) awaitText(expression, want string) {
 	p.t.Helper()
 	var got string

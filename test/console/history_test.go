@@ -23,7 +23,8 @@ type apiUser struct {
 	base   string
 }
 
-// newAPIUser returns a user with a client configuration. A name other than "" impersonates a user.
+// newAPIUser returns a user with the credentials in config. If name is not empty, the requests impersonate the
+// user with this name and groups. newAPIUser modifies config.
 func newAPIUser(t testing.TB, config *rest.Config, name string, groups ...string) *apiUser {
 	t.Helper()
 	if name != "" {
@@ -56,7 +57,7 @@ func (u *apiUser) send(method, path, contentType, body string) (int, string) {
 	return response.StatusCode, string(content)
 }
 
-// apply applies an object in YAML at its path.
+// apply applies an object, in YAML, at its path and fails the test on error.
 func (u *apiUser) apply(path, object string) {
 	u.t.Helper()
 	if code, body := u.send(http.MethodPatch, path+"?fieldManager=test&force=true", "application/apply-patch+yaml", object); code >= 300 {
@@ -64,7 +65,7 @@ func (u *apiUser) apply(path, object string) {
 	}
 }
 
-// delete deletes an object.
+// delete sends a DELETE for path and fails the test on error.
 func (u *apiUser) delete(path string) {
 	u.t.Helper()
 	if code, body := u.send(http.MethodDelete, path, "application/json", ""); code >= 300 {
@@ -72,7 +73,7 @@ func (u *apiUser) delete(path string) {
 	}
 }
 
-// object is a part of the JSON form of the objects in these tests.
+// object contains the fields of an object that these tests need.
 type object struct {
 	Metadata struct {
 		UID             string `json:"uid"`
@@ -81,7 +82,7 @@ type object struct {
 	Data map[string]string `json:"data"`
 }
 
-// get returns an object, or nil if it does not exist.
+// get returns the object at a path, or nil if it does not exist.
 func (u *apiUser) get(path string) *object {
 	u.t.Helper()
 	code, body := u.send(http.MethodGet, path, "application/json", "")
@@ -99,7 +100,7 @@ func configMapPath(namespace, name string) string {
 	return "/api/v1/namespaces/" + namespace + "/configmaps/" + name
 }
 
-// configMap returns a ConfigMap in YAML with one value.
+// configMap returns the YAML of a ConfigMap with the value mode.
 func configMap(name, mode string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}, data: {mode: %s}}", name, mode)
 }
@@ -108,15 +109,15 @@ func namespace(name string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", name)
 }
 
-// choose selects the option with a text of the selector with a label.
+// choose selects an option in the selection list with the given label.
 func (p *page) choose(label, option string) {
 	p.t.Helper()
 	field := p.find(fmt.Sprintf(`//select[ancestor::label[starts-with(normalize-space(.), %q)]]`, label))
 	p.check(field.Select([]string{"^" + option + "$"}, true, rod.SelectorTypeRegex))
 }
 
-// clickDialog clicks on the button with a text in the open dialog, as soon as the button does not move any more: buttons
-// are below content that is loaded.
+// clickDialog clicks the button with the given text in the open dialog. It first waits until the button no
+// longer moves, because buttons are below content that loads later.
 func (p *page) clickDialog(text string) {
 	p.t.Helper()
 	button := p.find(fmt.Sprintf(`//dialog[@open]//button[normalize-space(.)=%q or @aria-label=%q]`, text, text)).Timeout(pageTimeout)
@@ -124,8 +125,8 @@ func (p *page) clickDialog(text string) {
 	p.check(button.Click(proto.InputMouseButtonLeft, 1))
 }
 
-// nextSecond waits until the clock shows the second after the next one, and returns it. Times in the console have a
-// resolution of one second.
+// nextSecond waits until the clock reaches the second after the next one, and returns this time. Times in the
+// console have a resolution of one second.
 func nextSecond() time.Time {
 	at := time.Now().Truncate(time.Second).Add(2 * time.Second)
 	time.Sleep(time.Until(at))
@@ -316,7 +317,7 @@ func TestHistory(t *testing.T) {
 		if admin.get(extra) != nil {
 			t.Fatal("the object exists after its creation was undone")
 		}
-		// The list is read again, and a second attempt has an understandable error.
+		// The list is read again. A second attempt to undo the change results in an understandable error.
 		p.fill("User", "")
 		p.await("Deleted")
 		p.fill("User", "jane")
@@ -378,13 +379,14 @@ func TestHistory(t *testing.T) {
 		if shared := admin.get(path("shared")); shared.Data["mode"] != "third" {
 			t.Errorf("the object with a conflict is %+v", shared)
 		}
-		// An apply of the earlier manager has no conflict, because the managers of the fields return, too.
+		// An apply by the earlier manager has no conflict, because the undo also restores the managers of the
+		// fields.
 		if code, body := john.send(http.MethodPatch, path("kept")+"?fieldManager=test", "application/apply-patch+yaml", configMap("kept", "fourth")); code != http.StatusOK {
 			t.Errorf("apply: %d %s", code, body)
 		}
 		p.clickDialog("Done")
 
-		// An object that changes after the preview is not written.
+		// An object that was changed after the preview is not written.
 		jane.apply(path("kept"), configMap("kept", "fifth"))
 		jane.apply(path("other"), configMap("other", "first"))
 		p.click("Read again")
@@ -445,7 +447,8 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// in makes the page fail a subtest, and save screenshots among its artifacts, until the subtest ends.
+// in sets the test to which the page reports failures until the subtest t ends. If the subtest fails, the page
+// saves a screenshot among the artifacts of the subtest.
 func (p *page) in(t *testing.T) {
 	t.Helper()
 	outer := p.t

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestManyDefinitions uses the console with 300 definitions and 2,000 objects: the relations of an object read all resources
-// of its namespace. An open page costs at most two watches.
+// TestManyDefinitions uses the console with 300 definitions and 2,000 objects. The relations of an object read
+// all resources of its namespace, and an open page must not need more than two watches.
 func TestManyDefinitions(t *testing.T) {
 	const definitions = 300
 	f := newFixture(t)
@@ -62,7 +62,7 @@ spec:
 	})
 }
 
-// watches returns the number of watches of the server.
+// watches returns the number of watches that are open on the server.
 func (f *fixture) watches(t *testing.T) int {
 	t.Helper()
 	code, text := newAPIUser(t, f.server.RESTConfig(), "").send("GET", "/metrics", "", "")

@@ -29,7 +29,7 @@ func testSummary(t *testing.T, f *fixture) {
 	p.await("Namespace, v1")
 }
 
-// hoverLine moves the mouse to the line of an editor that contains a text.
+// hoverLine moves the mouse pointer to the line of an editor that contains a text.
 func (p *page) hoverLine(text string) {
 	p.t.Helper()
 	script := `(text) => {
@@ -58,7 +58,7 @@ func testFieldManagers(t *testing.T, f *fixture) {
 	p := f.open(t, objectsPath(object)+"?tab=YAML")
 	p.await("replicas: 3", "team: blue")
 	p.awaitText(`[...document.querySelectorAll(".legend .owner")].map((e) => e.innerText).join(" ")`, "deployer labeler")
-	// The color beside a line is that of its manager in the legend.
+	// The color beside a line is the color of the line's field manager in the legend.
 	colors := `(() => {
 		const root = document.querySelector(".editor").shadowRoot;
 		const markers = [...root.querySelectorAll(".cm-owners .cm-owner")].map((e) => [Math.round(e.getBoundingClientRect().y), getComputedStyle(e).backgroundColor]);
@@ -75,7 +75,7 @@ func testFieldManagers(t *testing.T, f *fixture) {
 	p.screenshot("yaml-managers")
 	p.hoverLine("replicas: 3")
 	p.await("deployer (Apply), ")
-	// An update changes the text, but not the scroll position.
+	// An update changes the text, but keeps the scroll position.
 	scroller := `document.querySelector(".editor").shadowRoot.querySelector(".cm-scroller")`
 	p.awaitTrue(`(` + scroller + `.scrollTop = 60) === 60 && ` + scroller + `.scrollTop === 60`)
 	f.patch(t, object, "scaler", `{"spec":{"replicas":7}}`)
@@ -130,7 +130,7 @@ metadata: {name: web, namespace: %[1]s}
 spec: {selector: {app: web}, ports: [{port: 80}]}
 `
 
-// node returns an XPath of the node of a graph.
+// node returns an XPath for a node of a graph.
 func node(kind, name string) string {
 	return fmt.Sprintf(`//*[local-name()="g" and @aria-label=%q]`, kind+" "+name)
 }
@@ -147,7 +147,7 @@ func testRelations(t *testing.T, f *fixture) {
 	p.awaitText(`document.querySelectorAll(".graph .edge").length`, "3")
 	p.screenshot("relations")
 	f.create(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: added, namespace: relations, ownerReferences: "+ownedBy(object)+"}\n")
-	p.find(node("ConfigMap", "added")) // the graph follows changes
+	p.find(node("ConfigMap", "added")) // the graph is updated when objects change
 	p.await("the garbage collector deletes the 4 outlined dependents")
 	p.clickXPath(node("ReplicaSet", "web-7d4b9"))
 	p.awaitText(`location.pathname`, objectsPath(replicaSet))
@@ -178,12 +178,12 @@ func testDeletedObject(t *testing.T, f *fixture) {
 	p.await("The object was deleted. The page shows its last state.")
 	p.awaitTrue(`![...document.querySelectorAll("button")].some((button) => button.innerText === "Delete")`)
 	p.screenshot("deleted")
-	// A new object of the same name replaces it.
+	// The page shows a new object with the same name instead of the deleted one.
 	f.create(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: deleted, labels: {again: yes-again}}\n")
 	p.await("again=yes-again")
 	p.awaitMissing("The object was deleted.")
 
-	// The history of an object that does not exist any more is shown.
+	// The history of an object that no longer exists is shown.
 	f.delete(t, object)
 	f.awaitMissing(t, object)
 	p.expect("status of 404")
@@ -223,7 +223,7 @@ func testMap(t *testing.T, f *fixture) {
 	p.clickXPath(node("Service", "web"))
 	p.awaitText(`location.pathname`, "/console/objects/core/services/map/web")
 
-	// The map follows changes, and a node keeps the focus.
+	// The map is updated when objects change, and the focused node keeps the focus.
 	p.goTo("/console/map?namespace=map&kinds=Deployment,ConfigMap")
 	p.find(node("ConfigMap", "settings"))
 	focus := `[...document.querySelectorAll(".graph .node")].find((e) => e.getAttribute("aria-label") === "ConfigMap settings")`

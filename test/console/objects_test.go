@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestObjects tests the pages of lists and objects with one server and one browser.
+// TestObjects tests the pages that show lists and objects, with one server and one browser.
 func TestObjects(t *testing.T) {
 	f := newFixture(t)
 	for _, test := range []struct {
@@ -47,15 +47,15 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// listed is an expression of JavaScript: the names of the rendered objects, separated by spaces.
+// listed is a JavaScript expression for the names of the rendered objects, separated by spaces.
 const listed = `[...document.querySelectorAll(".rows tbody a")].map((a) => a.innerText).join(" ")`
 
-// row returns an expression of JavaScript: the cells of the row of an object, separated by "|".
+// row returns a JavaScript expression for the cells of an object's row, separated by "|".
 func row(name string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll(".rows tbody tr")].filter((tr) => tr.querySelector("a")?.innerText === %q).map((tr) => [...tr.cells].map((td) => td.innerText).join("|"))[0]`, name)
 }
 
-// headings is an expression of JavaScript: the column headings, separated by "|".
+// headings is a JavaScript expression for the column headings, separated by "|".
 const headings = `[...document.querySelectorAll(".rows th")].map((th) => th.innerText.trim()).join("|")`
 
 func testList(t *testing.T, f *fixture) {
@@ -70,7 +70,7 @@ func testList(t *testing.T, f *fixture) {
 	p.await("1 object")
 
 	f.create(t, deployment("list", "api", 1))
-	p.awaitText(listed, "api web") // the order of the server
+	p.awaitText(listed, "api web") // in the server's order
 	f.patch(t, web, "scaler", `{"spec":{"replicas":5}}`)
 	p.awaitTrue(row("web") + `.startsWith("web|0/5|")`)
 	p.screenshot("list")
@@ -89,7 +89,7 @@ func testListFilters(t *testing.T, f *fixture) {
 	p := f.open(t, "/console/objects/apps/deployments")
 	p.await("Namespace", "front-other")
 	p.fill("Text", "filters FRONT")
-	p.awaitText(listed, "front-other front") // the order of the server
+	p.awaitText(listed, "front-other front") // in the server's order
 	p.fill("Namespace", "filters")
 	p.awaitText(listed, "front")
 	p.fill("Text", "")
@@ -115,7 +115,7 @@ func testListFilters(t *testing.T, f *fixture) {
 	p.awaitText(listed, "back middle")
 	p.screenshot("filters")
 
-	// The URL contains the whole state.
+	// The URL contains the complete state of the page.
 	link := p.eval(`location.pathname + location.search`)
 	p.signIn(link)
 	p.awaitText(listed, "back middle")
@@ -151,7 +151,7 @@ spec:
     - {name: Note, type: string, jsonPath: .spec.note, priority: 1}
 `
 
-// createGadgets creates the kind Gadget, unless another test did.
+// createGadgets creates the definition of the kind Gadget, unless it exists.
 func (f *fixture) createGadgets(t *testing.T) {
 	t.Helper()
 	f.apply(t, "creator", gadgets)
@@ -186,7 +186,7 @@ func testListOfEvents(t *testing.T, f *fixture) {
 	f.create(t, event("eventlist", "first", "v1", "ConfigMap", "absent", "00000000-0000-0000-0000-000000000000", "Warning", "Broken", "It does not work."))
 	p := f.open(t, "/console/objects/core/events?namespace=eventlist")
 	p.await("Broken")
-	// The name is not among the default columns, so the first column has the link.
+	// The name is not among the default columns, so the link to the object is in the first column.
 	p.clickXPath(`//tbody/tr/td[1]/a`)
 	p.awaitText(`document.querySelector("h1").innerText`, "first")
 }
@@ -234,7 +234,7 @@ func testLongList(t *testing.T, f *fixture) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	total := len(list.Items) // with ConfigMaps of the server
+	total := len(list.Items) // includes ConfigMaps that the server created
 	p := f.open(t, "/console/objects/core/configmaps?namespace=long")
 	p.await(fmt.Sprintf("%d objects, 500 read", total), "item-00000")
 	rendered := func() {
@@ -254,7 +254,7 @@ func testLongList(t *testing.T, f *fixture) {
 		t.Errorf("the heights of the rows are %s, want 31 pixels", height)
 	}
 
-	// The filter shortens the list while the end is visible.
+	// The filter shortens the list while its end is visible.
 	p.fill("Text", "item-0123")
 	p.await("10 objects", "item-01230", "item-01239")
 	p.screenshot("long-filter")
@@ -267,7 +267,7 @@ func testLongList(t *testing.T, f *fixture) {
 	p.await("configmaps long/item-00000", "last")
 	p.screenshot("overview")
 
-	// A filter and a sort order read all objects.
+	// Filtering and sorting read all objects.
 	p.signIn("/console/objects/core/configmaps?namespace=long&filter=item-04999")
 	p.await("1 object", "item-04999")
 	p.signIn("/console/objects/core/configmaps?namespace=long&sort=-Name&fields=metadata.name!=none")
@@ -292,7 +292,7 @@ func testTheme(t *testing.T, f *fixture) {
 	p.awaitText(`getComputedStyle(document.body).backgroundColor`, light)
 }
 
-// press presses keys one after the other.
+// press presses the given keys one after another.
 func (p *page) press(keys ...input.Key) {
 	p.t.Helper()
 	for _, key := range keys {
@@ -300,7 +300,7 @@ func (p *page) press(keys ...input.Key) {
 	}
 }
 
-// openPalette presses Ctrl+K and waits until the command palette accepts keys.
+// openPalette presses Ctrl+K and waits until the command palette accepts input.
 func (p *page) openPalette() {
 	p.t.Helper()
 	p.check(p.KeyActions().Press(input.ControlLeft).Type('k').Release(input.ControlLeft).Do())
@@ -325,7 +325,7 @@ func testKeyboard(t *testing.T, f *fixture) {
 	p.await("whose name contains keyboard")
 	p.press(input.Enter)
 	p.awaitText(listed, "keyboard-web")
-	for range 200 { // the links of the sidebar are before the list
+	for range 200 { // the links of the sidebar precede the list
 		if p.eval(`document.activeElement.innerText`) == "keyboard-web" {
 			break
 		}
@@ -365,7 +365,8 @@ func testNarrowPage(t *testing.T, f *fixture) {
 	}
 }
 
-// testServerRestart stops and starts the server. It is the last test, because the other clients are not ready for that.
+// testServerRestart stops and starts the server. It runs last, because the clients of the other tests do not
+// expect a restart.
 func testServerRestart(t *testing.T, f *fixture) {
 	f.namespace(t, "restart")
 	web := f.create(t, deployment("restart", "web", 1))

@@ -41,7 +41,7 @@ func testCreate(t *testing.T, f *fixture) {
 		t.Errorf("the manager is %q", manager)
 	}
 
-	// Without a namespace in the list and in the text, the object is created in the namespace default.
+	// If neither the list nor the text specifies a namespace, the object is created in the namespace default.
 	p.goTo("/console/objects/core/configmaps")
 	p.click("Create")
 	p.await("namespace: default")
@@ -50,10 +50,10 @@ func testCreate(t *testing.T, f *fixture) {
 	p.awaitText(`location.pathname`, "/console/objects/core/configmaps/default/settings")
 }
 
-// completions is an expression of JavaScript: the offered completions, separated by spaces.
+// completions is a JavaScript expression for the offered completions, separated by spaces.
 const completions = `[...document.querySelectorAll(".editor")].flatMap((e) => [...(e.shadowRoot?.querySelectorAll(".cm-tooltip-autocomplete .cm-completionLabel") ?? [])]).map((e) => e.textContent).join(" ")`
 
-// typeText types a text into the focused editor as a user does.
+// typeText types a text into the focused editor, key by key.
 func (p *page) typeText(text string) {
 	p.t.Helper()
 	for _, key := range text {
@@ -81,7 +81,7 @@ func testCompletion(t *testing.T, f *fixture) {
 	p.check(p.KeyActions().Press(input.Escape).Do())
 	p.await("Create: Deployment") // Escape closes the completions, and not the dialog
 
-	// Values of enumerations, and kinds of custom resources.
+	// The editor completes values of enumerations and kinds of custom resources.
 	p.goTo("/console/objects/objects.example.com/gadgets")
 	p.click("Create")
 	p.edit("The new object", "apiVersion: objects.example.com/v1\nkind: Gadget\nspec:\n  color: ")
@@ -101,8 +101,8 @@ func (p *page) complete() {
 	}, func() string { return "there are no completions" })
 }
 
-// clickCompletion accepts an offered completion by a click. The editor takes an Enter within 75 ms after it has offered
-// completions as a part of the text, so a test cannot know what Enter does.
+// clickCompletion clicks an offered completion. Pressing Enter is not reliable: within 75 ms after the editor
+// has offered completions, it treats Enter as a part of the text.
 func (p *page) clickCompletion(label string) {
 	p.t.Helper()
 	element, err := p.Timeout(pageTimeout).ElementByJS(rod.Eval(`(label) => [...document.querySelectorAll(".editor")]
@@ -112,7 +112,7 @@ func (p *page) clickCompletion(label string) {
 	p.check(element.Click(proto.InputMouseButtonLeft, 1))
 }
 
-// manifest returns an object as the editor shows it.
+// manifest returns the YAML of an object as the editor shows it.
 func manifest(t *testing.T, object *unstructured.Unstructured) string {
 	t.Helper()
 	object = object.DeepCopy()
@@ -150,12 +150,12 @@ func testEdit(t *testing.T, f *fixture) {
 	p.click("Cancel")
 	p.awaitTrue(`document.querySelector(".legend") !== null`)
 
-	// A number of JavaScript does not represent the size.
+	// A JavaScript number cannot represent this size.
 	f.createGadgets(t)
 	object = f.create(t, gadget("edit", "huge", 1, "red"))
 	f.patch(t, object, "creator", `{"spec":{"size":9007199254740993}}`)
 	object = f.get(t, object)
-	p = f.open(t, objectsPath(object)+"?tab=YAML") // the new page knows the kind
+	p = f.open(t, objectsPath(object)+"?tab=YAML") // a new page discovers the kind
 	p.await("size: 9007199254740993")
 	p.click("Edit")
 	p.edit("Edit huge", strings.Replace(manifest(t, object), "color: red", "color: green", 1))
@@ -168,10 +168,11 @@ func testEdit(t *testing.T, f *fixture) {
 	}
 }
 
-// diagnostics is an expression of JavaScript: the text of the lines that the editor marks as wrong.
+// diagnostics is a JavaScript expression for the text of the lines that the editor marks as wrong.
 const diagnostics = `[...document.querySelectorAll(".editor")].flatMap((e) => [...(e.shadowRoot?.querySelectorAll(".cm-lintRange-error, .cm-lintPoint-error") ?? [])]).map((e) => e.closest(".cm-line").textContent.trim()).join()`
 
-// hoverMark moves the mouse to the first mark of an error until a tooltip contains a text. The syntax check closes tooltips.
+// hoverMark moves the mouse pointer to the first marked error, and repeats this until a tooltip contains a
+// text, because the syntax check closes tooltips.
 func (p *page) hoverMark(text string) {
 	p.t.Helper()
 	position := `() => {
@@ -212,7 +213,7 @@ func testEditErrors(t *testing.T, f *fixture) {
 	p.awaitText(diagnostics, "replicas: -3")
 	p.awaitText(`document.querySelector(".editor").shadowRoot.querySelectorAll(".cm-gutter-lint .cm-lint-marker-error").length`, "1")
 	p.screenshot("edit-invalid")
-	// The syntax check, which runs after a delay, does not remove the mark.
+	// The syntax check, which runs after a delay, keeps the mark.
 	p.hoverMark("greater than or equal to 0")
 	p.awaitText(diagnostics, "replicas: -3")
 
@@ -226,12 +227,12 @@ func testEditErrors(t *testing.T, f *fixture) {
 	p.await("Flow sequence in block collection")
 }
 
-// marked returns an expression of JavaScript: the texts that the editors mark with a severity.
+// marked returns a JavaScript expression for the texts that the editors mark with a severity.
 func marked(severity string) string {
 	return `[...document.querySelectorAll(".editor")].flatMap((e) => [...(e.shadowRoot?.querySelectorAll(".cm-lintRange-` + severity + `") ?? [])]).map((e) => e.textContent).join()`
 }
 
-// testValidation checks the problems that the editor finds with the schema of the kind.
+// testValidation checks the problems that the editor finds by means of the schema of the kind.
 func testValidation(t *testing.T, f *fixture) {
 	f.createGadgets(t)
 	p := f.open(t, "/console/objects/apps/deployments?namespace=default")
@@ -256,12 +257,12 @@ spec:
 	p.screenshot("validation")
 	p.hoverMark("must be a string, not an integer")
 	p.screenshot("validation-tooltip")
-	// The server decides: the problems do not disable the button.
+	// The problems do not disable the button, because only the server rejects objects.
 	p.expect("status of 400")
 	p.clickInDialog("Create")
 	p.await("cannot unmarshal")
 
-	// A custom resource.
+	// Validate a custom resource.
 	p.goTo("/console/objects/objects.example.com/gadgets")
 	p.click("Create")
 	p.edit("The new object", "apiVersion: objects.example.com/v1\nkind: Gadget\nmetadata: {name: a}\nspec:\n  color: pink\n")
@@ -269,14 +270,14 @@ spec:
 	p.edit("The new object", "apiVersion: objects.example.com/v1\nkind: Gadget\nmetadata: {name: a}\nspec:\n  color: green\n")
 	p.awaitText(marked("error"), "")
 
-	// An existing object.
+	// Validate an existing object.
 	f.namespace(t, "validation")
 	p.goTo(objectsPath(f.create(t, deployment("validation", "web", 3))) + "?tab=YAML")
 	p.click("Edit")
 	p.edit("Edit web", "apiVersion: apps/v1\nkind: Deployment\nspec: {paused: 1}\n")
 	p.awaitText(marked("error"), "spec,1")
 
-	// The admission trace finds the schema with the kind in the text.
+	// The admission trace selects the schema by the kind in the text.
 	p.goTo("/console/admission")
 	p.edit("Object", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {port: 80}\n")
 	p.awaitText(marked("error"), "80")
@@ -308,7 +309,7 @@ func testEditConflict(t *testing.T, f *fixture) {
 		t.Errorf("the object has %d replicas and the labels %v", replicas, saved.GetLabels())
 	}
 
-	// A field that both sides changed.
+	// Both sides change the same field.
 	p.click("Edit")
 	p.edit("Edit web", strings.Replace(manifest(t, saved), "replicas: 4", "replicas: 6", 1))
 	f.patch(t, object, "somebody", `{"spec":{"replicas":5}}`)
@@ -332,7 +333,7 @@ func testDelete(t *testing.T, f *fixture) {
 	p.await("Delete Deployment web", "3 other objects are deleted:", "ReplicaSet web-7d4b9", "Pod web-7d4b9-x1", "Pod web-7d4b9-x2", "These dependents remain, because another owner remains: ConfigMap shared.")
 	p.screenshot("delete")
 	f.create(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: added, namespace: delete, ownerReferences: "+ownedBy(object)+"}\n")
-	p.await("4 other objects are deleted:", "ConfigMap added") // the preview follows changes
+	p.await("4 other objects are deleted:", "ConfigMap added") // the preview is updated when objects change
 	p.clickInDialog("Cancel")
 	p.awaitTrue(`document.querySelector("dialog") === null`)
 	p.click("Delete")
@@ -343,7 +344,7 @@ func testDelete(t *testing.T, f *fixture) {
 	f.awaitMissing(t, object)
 	f.awaitMissing(t, replicaSet)
 
-	// An object with a finalizer is not deleted yet.
+	// An object with a finalizer is not deleted immediately.
 	f.create(t, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: waiting\n  namespace: delete\n  finalizers: [example.com/wait]\n")
 	p.goTo("/console/objects/core/configmaps/delete/waiting")
 	p.click("Delete")

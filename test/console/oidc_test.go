@@ -32,8 +32,8 @@ const (
 	discoveryPath = "/.well-known/openid-configuration"
 )
 
-// provider is a provider of OpenID Connect for clients without a secret. Its page has the links Approve and Reject. Its
-// token endpoint has another origin.
+// provider is an OpenID Connect provider for clients without a secret. Its page has the links Approve and
+// Reject. Its token endpoint has another origin than its page.
 type provider struct {
 	*httptest.Server
 	tokens  *httptest.Server
@@ -73,7 +73,8 @@ func newProvider(t *testing.T) *provider {
 	return p
 }
 
-// authenticator returns the YAML of an authenticator of the provider. prefix is the prefix of its users and groups.
+// authenticator returns the YAML of an authenticator that accepts tokens of the provider. prefix is prepended
+// to the names of users and groups.
 func (p *provider) authenticator(prefix string) string {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
 	return fmt.Sprintf(`
@@ -81,7 +82,7 @@ func (p *provider) authenticator(prefix string) string {
   claimMappings: {username: {claim: email, prefix: %q}, groups: {claim: groups, prefix: %[4]q}}`, p.URL, oidcClient, authority, prefix)
 }
 
-// button is the text of the button that signs in with the provider.
+// button returns the text of the button for signing in with the provider.
 func (p *provider) button() string { return "Sign in with " + strings.TrimPrefix(p.URL, "https://") }
 
 func (p *provider) respond(w http.ResponseWriter, value any) {
@@ -106,7 +107,8 @@ func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `<!doctype html><title>Provider</title><h1>Provider</h1><a href="/approve">Approve</a> <a href="/reject">Reject</a>`)
 }
 
-// redirect redirects the browser to the console.
+// redirect redirects the browser to the console, with parameters and the state of the last authorization
+// request.
 func (p *provider) redirect(w http.ResponseWriter, r *http.Request, parameters url.Values) {
 	request := *p.request.Load()
 	parameters.Set("state", request.Get("state"))
@@ -135,7 +137,7 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	p.respond(w, map[string]any{"access_token": "not-used", "token_type": "Bearer", "id_token": oidctest.Sign(p.t, jose.RS256, &jose.JSONWebKey{Key: p.key, KeyID: "1"}, claims)})
 }
 
-// window returns the window of the provider.
+// window waits for the browser window that shows the provider's page, and returns it.
 func (p *provider) window(browser *rod.Browser, console *page) *rod.Page {
 	console.t.Helper()
 	var found *rod.Page
@@ -150,7 +152,7 @@ func (p *provider) window(browser *rod.Browser, console *page) *rod.Page {
 	return found
 }
 
-// TestOIDC signs in with OpenID Connect at the URL of the server.
+// TestOIDC signs in with OpenID Connect on pages that the server itself serves.
 func TestOIDC(t *testing.T) {
 	browser := newBrowser(t, "ignore-certificate-errors")
 	first, second := newProvider(t), newProvider(t)
@@ -179,7 +181,7 @@ func TestOIDC(t *testing.T) {
 		p.expect("status of 403") // the user cannot list namespaces
 		return p
 	}
-	// decide clicks on a link of the provider's page, and waits until its window is closed.
+	// decide clicks a link on the provider's page and waits until the provider's window is closed.
 	decide := func(p *page, provider *provider, link string) {
 		p.t.Helper()
 		p.click(provider.button())
@@ -244,7 +246,7 @@ func TestOIDC(t *testing.T) {
 		p.await("The token was not accepted: Unauthorized", first.button())
 	})
 
-	// A closed window cannot be detected. The user can start again.
+	// The console cannot detect that the window was closed. The user can start again.
 	t.Run("ClosedWindow", func(t *testing.T) {
 		p := open(t)
 		p.click(first.button())
@@ -253,7 +255,7 @@ func TestOIDC(t *testing.T) {
 		p.await("colors", "oidc:jane@example.com")
 	})
 
-	// A page with another state, such as one that an attacker has opened, has no effect.
+	// A page with a different state, such as one that an attacker has opened, has no effect.
 	t.Run("OtherState", func(t *testing.T) {
 		p := open(t)
 		p.click(first.button())

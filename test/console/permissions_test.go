@@ -13,7 +13,7 @@ import (
 
 const rbacAPI = "/apis/rbac.authorization.k8s.io/v1/"
 
-// rbacTable is the table of console/src/tests/rbac.json.
+// rbacTable is the content of console/src/tests/rbac.json.
 type rbacTable struct {
 	Objects struct {
 		ClusterRoles, Roles, ClusterRoleBindings, RoleBindings []json.RawMessage
@@ -66,7 +66,7 @@ func (table *rbacTable) apply(u *apiUser) {
 	}
 }
 
-// decision returns the server's decision about a request.
+// decision reports whether the server allows a request.
 func (u *apiUser) decision(c accessCase) bool {
 	u.t.Helper()
 	spec := map[string]any{"user": c.User, "groups": append(serverGroups(c.User), c.Groups...)}
@@ -115,7 +115,7 @@ func TestPermissions(t *testing.T) {
 	}
 	table.apply(admin)
 
-	// rbac.test.ts compares the same table with the rules that the console evaluates.
+	// rbac.test.ts compares the same table with the decisions of the console.
 	t.Run("Table", func(t *testing.T) {
 		if len(table.Cases) < 30 {
 			t.Fatalf("the table has %d cases", len(table.Cases))
@@ -236,7 +236,7 @@ func TestPermissions(t *testing.T) {
 		p.await("system:serviceaccounts:console-b", "ClusterRole console-logs", "subresource")
 		enter(denied("john", http.MethodGet, "/metrics", ""))
 		p.await("john (system:authenticated) get /metrics", "The server's decision now: denied.", "No rule of the user comes close.")
-		// The permission is granted after the message was logged.
+		// The permission is granted after the denial was logged.
 		message := denied("jane", http.MethodGet, "/api/v1/namespaces/console-b/secrets", "")
 		admin.apply(rbacAPI+"namespaces/console-b/rolebindings/view", `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: view}, subjects: [{kind: User, name: jane, apiGroup: rbac.authorization.k8s.io}], roleRef: {kind: ClusterRole, name: console-everything, apiGroup: rbac.authorization.k8s.io}}`)
 		testserver.Eventually(t, pageTimeout, func() error {

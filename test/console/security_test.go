@@ -19,14 +19,14 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// Texts that are dangerous if a page renders them as HTML or as a link.
+// These texts are dangerous if a page renders them as HTML or as a link.
 const (
 	imageMarkup  = `<img src=x onerror="document.title='hacked'">`
 	scriptMarkup = `</script><script>document.title='hacked'</script>`
 	scriptLink   = `javascript:document.title='hacked'`
 )
 
-// checkMarkup checks that no element of the page was created from a text of an object.
+// checkMarkup checks that the page has not created an element from the text of an object.
 func (p *page) checkMarkup(name string) {
 	p.t.Helper()
 	found, err := p.Eval(`() => {
@@ -53,7 +53,7 @@ func (p *page) checkMarkup(name string) {
 	}
 }
 
-// dangerous creates objects with markup in the fields that the console shows.
+// dangerous creates objects that contain markup in the fields that the console shows.
 func dangerous(t *testing.T, s *testserver.Server) {
 	t.Helper()
 	config := s.RESTConfig()
@@ -132,7 +132,7 @@ spec:
 	})
 }
 
-// TestMarkup checks that texts of objects, of responses and of the URL are rendered as text.
+// TestMarkup checks that texts from objects, responses and the URL are not interpreted as markup.
 func TestMarkup(t *testing.T) {
 	browser := newBrowser(t)
 	s := testserver.New(t, testserver.Options{})
@@ -358,7 +358,7 @@ func (p *page) tour() {
 	}
 }
 
-// checkSecrets checks that the browser has stored none of the secrets.
+// checkSecrets checks that the browser has not stored any of the secrets.
 func (p *page) checkSecrets(secrets ...string) {
 	p.t.Helper()
 	stored, err := p.Eval(`async () => {
@@ -406,7 +406,7 @@ func (p *page) checkSecrets(secrets ...string) {
 	}
 }
 
-// TestSecrets checks that tokens, codes and sessions exist in the memory of the page only.
+// TestSecrets checks that tokens, codes and sessions exist only in the memory of the page.
 func TestSecrets(t *testing.T) {
 	browser := newBrowser(t)
 	s := testserver.New(t, testserver.Options{})
@@ -469,7 +469,7 @@ func TestSecrets(t *testing.T) {
 	})
 }
 
-// TestOneNamespace checks the page of a user who may read one namespace.
+// TestOneNamespace checks the pages of a user who can read only one namespace.
 func TestOneNamespace(t *testing.T) {
 	browser := newBrowser(t)
 	s := testserver.New(t, testserver.Options{})

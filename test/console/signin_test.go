@@ -17,7 +17,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// serviceAccountToken creates a service account in the namespace default, binds cluster roles to it, and returns a token.
+// serviceAccountToken creates a service account in the namespace default, binds cluster roles to it, and
+// returns a token of the account.
 func (u *apiUser) serviceAccountToken(name string, clusterRoles ...string) string {
 	u.t.Helper()
 	path := "/api/v1/namespaces/default/serviceaccounts/" + name
@@ -34,7 +35,7 @@ func (u *apiUser) serviceAccountToken(name string, clusterRoles ...string) strin
 	return request.Status.Token
 }
 
-// caBundle returns the certificate authority of a client configuration, in PEM.
+// caBundle returns the certificate authorities of a client configuration, in PEM.
 func caBundle(t testing.TB, config *rest.Config) []byte {
 	t.Helper()
 	if len(config.CAData) > 0 {
@@ -47,7 +48,7 @@ func caBundle(t testing.TB, config *rest.Config) []byte {
 	return content
 }
 
-// writeKubeconfig writes a kubeconfig with a token and returns its path.
+// writeKubeconfig writes a kubeconfig that contains a token, and returns its path.
 func writeKubeconfig(t testing.TB, s *testserver.Server, token string) string {
 	t.Helper()
 	content := fmt.Sprintf(`apiVersion: v1
@@ -136,7 +137,8 @@ func TestSignIn(t *testing.T) {
 	})
 }
 
-// openDirect opens a page of the server itself, without signing in. Certificates of the server are not verified.
+// openDirect opens a page that the server itself serves, without signing in. The browser does not verify the
+// server's certificate.
 func openDirect(t testing.TB, browser *rod.Browser, url string) *page {
 	t.Helper()
 	if err := browser.IgnoreCertErrors(true); err != nil {
@@ -148,7 +150,7 @@ func openDirect(t testing.TB, browser *rod.Browser, url string) *page {
 	}
 	p := &page{Page: tab, t: t}
 	p.listen()
-	p.expect("ERR_CONNECTION_CLOSED") // the server closes the connection after a rejected token, and the page repeats its request
+	p.expect("ERR_CONNECTION_CLOSED") // the server closes the connection after rejecting a token, and the page repeats its request
 	t.Cleanup(func() {
 		p.mu.Lock()
 		for _, problem := range p.problems {
@@ -174,7 +176,7 @@ func TestDirectSignIn(t *testing.T) {
 	t.Run("Token", func(t *testing.T) {
 		p := openDirect(t, browser, s.URL()+"/console/objects/core/configmaps?namespace=default")
 		p.expect("status of 401")
-		p.expect("status of 403") // the list of the namespaces
+		p.expect("status of 403") // for the list of namespaces
 		p.await("Bearer token", "The page has the permissions of the token.")
 		p.screenshot("bearer-token")
 		p.fill("Bearer token", "wrong")
@@ -187,7 +189,7 @@ func TestDirectSignIn(t *testing.T) {
 		p.awaitTrue(`localStorage.length + sessionStorage.length === 0 && document.cookie === ""`)
 	})
 
-	// A user who may read ConfigMaps only sees an understandable error on each of the other pages.
+	// A user who can only read ConfigMaps sees an understandable error on each of the other pages.
 	t.Run("Restricted", func(t *testing.T) {
 		p := openDirect(t, browser, s.URL()+"/console/objects/core/configmaps/default/colors?tab=YAML")
 		p.expect("status of 403")
@@ -218,7 +220,7 @@ func TestDirectSignIn(t *testing.T) {
 		p.await(user + `create resource "pods"`)
 	})
 
-	// A token of a control plane is not valid in the root control plane. The page of the server reads the root.
+	// A token of a control plane is not valid in the root control plane, which the server's own pages read.
 	t.Run("ControlPlane", func(t *testing.T) {
 		config, err := s.ControlPlane(t.Context(), "team", filepath.Join(t.TempDir(), "team.kubeconfig"))
 		if err != nil {

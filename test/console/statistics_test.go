@@ -32,7 +32,7 @@ func TestServerPage(t *testing.T) {
 		p.awaitMissing("undefined")
 	})
 
-	// The server records a sample each 15 seconds. A chart needs two.
+	// The server records a sample every 15 seconds, and a chart needs two samples.
 	t.Run("Charts", func(t *testing.T) {
 		p.in(t)
 		watch, err := admin.client.Get(admin.base + "/api/v1/configmaps?watch=1")
@@ -50,16 +50,16 @@ func TestServerPage(t *testing.T) {
 		})
 		p.await("Requests per second", "Watches", "Size of the store", "Memory", "CPU cores")
 		p.awaitTrue(`document.querySelectorAll("figure canvas").length >= 6`)
-		p.expect("getImageData") // Chromium recommends a slower canvas to pages that read pixels, as this test does
-		// Something is drawn on each canvas.
+		p.expect("getImageData") // Chromium recommends a slower canvas for pages that read pixels, as this test does
+		// No canvas is empty.
 		p.awaitTrue(`[...document.querySelectorAll("figure canvas")].every((canvas) => canvas.width > 100 && canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0))`)
-		// The colors are those of the style sheet, for example --muted.
+		// The charts use colors of the style sheet, such as --muted, instead of black.
 		p.awaitTrue(`!(() => {
 			const canvas = document.querySelector("figure canvas"), data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
 			for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255 && data[i] + data[i + 1] + data[i + 2] === 0) return true;
 			return false;
 		})()`)
-		// The time labels are inside of the canvas. A change of the theme draws the charts again.
+		// The time labels are inside the canvas. A change of the theme redraws the charts.
 		_, err = p.Eval(`() => {
 			window.clipped = [], window.drawn = 0;
 			const draw = CanvasRenderingContext2D.prototype.fillText;

@@ -13,7 +13,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// shell implements the commands of the containers. It reports the end of each command.
+// shell returns a function that runs the commands of the containers. It sends each command line to ended when
+// the command has ended.
 func shell(ended chan<- string) func(*kubelettest.Command) int {
 	return func(c *kubelettest.Command) int {
 		line := strings.Join(c.Args, " ")
@@ -50,13 +51,13 @@ func awaitCommand(t *testing.T, ended <-chan string) {
 	}
 }
 
-// withoutTTY disables the terminal of commands.
+// withoutTTY clears the checkbox that selects a terminal for commands.
 func (p *page) withoutTTY() {
 	p.t.Helper()
 	p.clickXPath(`//label[contains(., "Terminal (TTY)")]/input`)
 }
 
-// createPod creates a node with a kubelet, and a pod with the containers main and side on it.
+// createPod creates a node with a kubelet, and on this node a pod with the containers main and side.
 func createPod(u *apiUser, name string, kubeletPort int) {
 	u.t.Helper()
 	u.apply("/api/v1/nodes/"+name, "{apiVersion: v1, kind: Node, metadata: {name: "+name+"}}")
@@ -67,7 +68,8 @@ func createPod(u *apiUser, name string, kubeletPort int) {
 	u.apply("/api/v1/namespaces/default/pods/"+name+"/status", fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s}, status: {phase: Running}}`, name))
 }
 
-// TestTerminal checks the tabs Logs and Terminal of a pod, through "mainstay console" and at the URL of the server.
+// TestTerminal checks the tabs Logs and Terminal of a pod, both with "mainstay console" and on pages that the
+// server itself serves.
 func TestTerminal(t *testing.T) {
 	browser := newBrowser(t)
 	s := testserver.New(t, testserver.Options{})
@@ -126,7 +128,7 @@ func TestTerminal(t *testing.T) {
 				}
 				p.awaitMissing("has not written anything")
 				p.screenshot("logs")
-				// A line that waits for the next frame does not become a line of another container.
+				// A line that is waiting for the next frame does not appear in the log of another container.
 				p.eval(`(window.waiting = [], window.requestAnimationFrame = (frame) => window.waiting.push(frame))`)
 				if _, err := io.WriteString(lines, "late line\n"); err != nil {
 					t.Fatal(err)

@@ -16,11 +16,11 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// terminalSize is a message of the resize stream.
+// terminalSize is a message of the resize stream, in characters.
 type terminalSize struct{ Width, Height int }
 
-// hostileOutput contains escape sequences that change the title, write the clipboard, open links and windows, and report the
-// title as input.
+// hostileOutput contains escape sequences that change the title, write to the clipboard, open links and
+// windows, and return the title as input.
 var hostileOutput = strings.Join([]string{
 	"\x1b[38;5;99999999999m\x1b[999999999;999999999H\x1b[H\x1b[2J\xff\xfe\x00",
 	"\x1b]0;hacked\a", "\x1b]2;hacked\a", "\x1b[21t", "\x1b[20t", "\x1b[8;1;1t", "\x1b[4;1;1t",
@@ -30,7 +30,7 @@ var hostileOutput = strings.Join([]string{
 	imageMarkup, scriptMarkup, "\r\n",
 }, "")
 
-// runTTY implements a shell with a terminal. Like the terminal of an operating system, it echoes the input.
+// runTTY runs a shell with a terminal. Like the terminal of an operating system, it echoes its input.
 func runTTY(c *kubelettest.Command) int {
 	var size atomic.Pointer[terminalSize]
 	resized := make(chan struct{}, 1)
@@ -109,7 +109,7 @@ func TestTTY(t *testing.T) {
 	p := openPage(t, browser, startConsole(t, s.Kubeconfig()), "/console/objects/core/pods/default/web?tab=Terminal")
 	p.expect("WebSocket connection to") // the kubelet may send output after a command was stopped
 
-	// start runs a shell, and waits for its prompt and the focus.
+	// start runs a shell, and waits until it shows its prompt and has the focus.
 	start := func(t *testing.T, command string, texts ...string) {
 		p.in(t)
 		p.fill("Command", command)
@@ -150,7 +150,7 @@ func TestTTY(t *testing.T) {
 		p.screenshot("resized")
 	})
 
-	// The page discards output that it cannot show in time, and stays usable.
+	// The page discards output that arrives faster than it can be shown, and stays usable.
 	t.Run("Flood", func(t *testing.T) {
 		p.in(t)
 		p.typeLine("flood")
@@ -182,7 +182,7 @@ func TestTTY(t *testing.T) {
 		p.awaitTrue(`document.activeElement.type === "checkbox"`)
 		p.click("Stop")
 		p.await("Run")
-		awaitCommand(t, ended) // its input has ended
+		awaitCommand(t, ended) // the input of the command has ended
 		start(t, "sh")
 		p.click("Summary") // closes the connection
 		awaitCommand(t, ended)
