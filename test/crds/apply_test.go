@@ -98,7 +98,7 @@ func applyUnknown(t *testing.T, env *environment) {
 	}
 }
 
-// emptying is a schema with maps and lists of each type.
+// emptying is a schema with maps and lists of all types.
 const emptying = `
 type: object
 properties:
@@ -113,8 +113,8 @@ properties:
       n: {type: object, nullable: true, properties: {v: {type: integer}}}
 `
 
-// applyEmptied checks that an apply of an empty map or list replaces a non-empty one, in both implementations
-// of apply. Field managers with non-ASCII names select the second implementation.
+// applyEmptied checks, for both implementations of apply, that applying an empty map or list replaces a
+// non-empty one. Field managers with non-ASCII names select the second implementation.
 func applyEmptied(t *testing.T, env *environment) {
 	crd := define(t, "emptied.apply.example.com", "Note", emptying)
 	notes := env.install(t, crd)
@@ -154,9 +154,8 @@ func applyEmptied(t *testing.T, env *environment) {
 	}
 }
 
-// applyRemovedVersion checks that managed fields with a removed version of the definition make an
-// apply fail until they are cleared, and do not affect other requests. Managed fields with removed
-// fields do not affect an apply.
+// applyRemovedVersion checks that managedFields entries that name a removed version make apply fail until they
+// are cleared, but affect no other requests. Entries that name removed fields do not affect apply.
 func applyRemovedVersion(t *testing.T, env *environment) {
 	crd := define(t, "removed.apply.example.com", "Note", emptying, withVersion(t, "v0", emptying))
 	notes := env.install(t, crd)
@@ -185,7 +184,7 @@ func applyRemovedVersion(t *testing.T, env *environment) {
 	wantMembers(t, get(t, notes, "n"), `{spec: {a: [x]}}`)
 }
 
-// applied applies a spec as given. client-go would remove null values.
+// applied applies a spec without changing its text. client-go would remove null values.
 func (env *environment) applied(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, name, manager, spec string) response {
 	t.Helper()
 	path := pathOf(crd, "v1") + "/" + name + "?force=true&fieldManager=" + url.QueryEscape(manager)

@@ -31,7 +31,7 @@ const (
 	mergePatch      = types.MergePatchType
 )
 
-// environment is a server with the clients of the tests.
+// environment contains the clients of a server.
 type environment struct {
 	url         string
 	http        *http.Client
@@ -54,14 +54,13 @@ func newEnvironment(t *testing.T, srv *testserver.Server) *environment {
 	}
 }
 
-// response is the response to one request.
 type response struct {
 	code     int
 	body     []byte
 	warnings []string
 }
 
-// value decodes the response as JSON.
+// value decodes the body of the response, which must be a JSON object.
 func (a response) value(t *testing.T) map[string]any {
 	t.Helper()
 	var v map[string]any
@@ -71,7 +70,7 @@ func (a response) value(t *testing.T) map[string]any {
 	return v
 }
 
-// status decodes the response as a Status. It is empty if the response is not a Status.
+// status decodes the body of the response as a Status. The result is empty if the body is not a Status.
 func (a response) status() metav1.Status {
 	var s metav1.Status
 	if json.Unmarshal(a.body, &s) != nil || s.Kind != "Status" {
@@ -106,7 +105,7 @@ func (env *environment) send(t *testing.T, method, path string, body []byte, hea
 	return response{code: resp.StatusCode, body: text, warnings: resp.Header.Values("Warning")}
 }
 
-// fromYAML parses an object.
+// fromYAML parses the YAML of an object.
 func fromYAML(t testing.TB, text string) *unstructured.Unstructured {
 	t.Helper()
 	obj := &unstructured.Unstructured{}
@@ -116,7 +115,7 @@ func fromYAML(t testing.TB, text string) *unstructured.Unstructured {
 	return obj
 }
 
-// toJSON converts YAML 1.2, in which n and y are strings, to JSON.
+// toJSON converts YAML 1.2 to JSON. In YAML 1.2, unlike in YAML 1.1, n and y are strings.
 func toJSON(t testing.TB, text string) []byte {
 	t.Helper()
 	var value any
@@ -135,8 +134,8 @@ func encode(t testing.TB, v any) []byte {
 	return text
 }
 
-// define returns a definition of namespaced objects in v1, with the given kind and schema (YAML or JSON). It
-// applies the edits to the definition.
+// define returns a definition of a namespaced kind with the version v1 and the given schema, in YAML or JSON.
+// edits are applied to the definition.
 func define(t testing.TB, group, kind, schemaText string, edits ...func(*apiextensionsv1.CustomResourceDefinition)) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	var props apiextensionsv1.JSONSchemaProps
@@ -174,7 +173,7 @@ func clusterScoped(crd *apiextensionsv1.CustomResourceDefinition) {
 	crd.Spec.Scope = apiextensionsv1.ClusterScoped
 }
 
-// withVersion adds a copy of the first version with another name and schema.
+// withVersion returns an edit that adds a copy of the first version with another name and schema.
 func withVersion(t testing.TB, name, schemaText string) func(*apiextensionsv1.CustomResourceDefinition) {
 	return func(crd *apiextensionsv1.CustomResourceDefinition) {
 		other := define(t, "a.b", "K", schemaText).Spec.Versions[0]
@@ -183,8 +182,8 @@ func withVersion(t testing.TB, name, schemaText string) func(*apiextensionsv1.Cu
 	}
 }
 
-// install creates a definition, waits until it is established, and deletes it at the end of the
-// test. It returns a client for objects of the stored version.
+// install creates a definition, waits until it is established, and deletes it when the test ends. It returns a
+// client for objects of the storage version.
 func (env *environment) install(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) dynamic.ResourceInterface {
 	t.Helper()
 	t.Cleanup(func() { env.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
@@ -201,8 +200,8 @@ func (env *environment) install(t *testing.T, crd *apiextensionsv1.CustomResourc
 	return nil
 }
 
-// resource returns a client for objects of a version, in the default namespace if they are
-// namespaced.
+// resource returns a client for objects of a version. If the objects are namespaced, it uses the namespace
+// default.
 func (env *environment) resource(crd *apiextensionsv1.CustomResourceDefinition, version string) dynamic.ResourceInterface {
 	all := env.dynamic.Resource(schema.GroupVersionResource{Group: crd.Spec.Group, Version: version, Resource: crd.Spec.Names.Plural})
 	if crd.Spec.Scope == apiextensionsv1.NamespaceScoped {
@@ -211,7 +210,8 @@ func (env *environment) resource(crd *apiextensionsv1.CustomResourceDefinition, 
 	return all
 }
 
-// pathOf returns the path of the objects of a version.
+// pathOf returns the URL path of the collection in a version, in the namespace default if the objects are
+// namespaced.
 func pathOf(crd *apiextensionsv1.CustomResourceDefinition, version string) string {
 	path := "/apis/" + crd.Spec.Group + "/" + version
 	if crd.Spec.Scope == apiextensionsv1.NamespaceScoped {
@@ -236,7 +236,7 @@ func (env *environment) await(t *testing.T, name string, kind apiextensionsv1.Cu
 	return crd
 }
 
-// definition returns the stored definition.
+// definition reads a definition from the server.
 func (env *environment) definition(t *testing.T, name string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	obj, err := env.definitions.Get(t.Context(), name, metav1.GetOptions{})
@@ -250,7 +250,7 @@ func (env *environment) definition(t *testing.T, name string) *apiextensionsv1.C
 	return crd
 }
 
-// change updates an installed definition. It retries conflicts.
+// change updates an installed definition. It retries after a conflict.
 func (env *environment) change(t *testing.T, name string, edit func(*apiextensionsv1.CustomResourceDefinition)) response {
 	t.Helper()
 	for {
@@ -272,14 +272,13 @@ func (env *environment) mustChange(t *testing.T, name string, edit func(*apiexte
 	}
 }
 
-// eventually calls the condition until it returns nil. It fails the test with the last error after two
-// minutes.
+// eventually calls condition until it returns nil. After two minutes, it ends the test with the last error.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
 	testserver.Eventually(t, 2*time.Minute, condition)
 }
 
-// awaitGone waits until an object does not exist.
+// awaitGone waits until an object no longer exists.
 func awaitGone(t *testing.T, c dynamic.ResourceInterface, name string) {
 	t.Helper()
 	eventually(t, func() error {
@@ -291,8 +290,8 @@ func awaitGone(t *testing.T, c dynamic.ResourceInterface, name string) {
 	})
 }
 
-// object returns an object of the definition in v1, with the given name. members contains its other fields in
-// YAML.
+// object returns an object with the given name, in the version v1 of the definition unless members contains
+// another apiVersion. members contains the other fields of the object, in YAML.
 func object(t testing.TB, crd *apiextensionsv1.CustomResourceDefinition, name, members string) *unstructured.Unstructured {
 	t.Helper()
 	var value map[string]any
@@ -345,7 +344,7 @@ func patch(t *testing.T, c dynamic.ResourceInterface, name, body string, subreso
 	return obj
 }
 
-// causes returns the causes of an error, as field and message, sorted.
+// causes returns the sorted causes of an API error, each with its field and message.
 func causes(err error) []string {
 	status, ok := err.(apierrors.APIStatus)
 	if !ok {
@@ -376,7 +375,7 @@ func members(obj *unstructured.Unstructured) map[string]any {
 	return rest
 }
 
-// wantMembers compares the fields of an object, without its type and metadata, with YAML.
+// wantMembers compares the fields of an object, except for its type and metadata, with the YAML in text.
 func wantMembers(t *testing.T, obj *unstructured.Unstructured, text string) {
 	t.Helper()
 	want := toJSON(t, text)
@@ -385,7 +384,7 @@ func wantMembers(t *testing.T, obj *unstructured.Unstructured, text string) {
 	}
 }
 
-// canonical returns JSON with sorted fields and unchanged numbers.
+// canonical returns JSON with sorted fields. It does not change numbers.
 func canonical(t *testing.T, text []byte) string {
 	t.Helper()
 	obj := &unstructured.Unstructured{}

@@ -18,9 +18,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/schema"
 )
 
-// FuzzDefinition checks arbitrary schemas and documents. An accepted definition can be compiled. When a
-// pruned and defaulted document is pruned and defaulted again, it does not change. If it was valid, it is
-// also valid as an update of itself.
+// FuzzDefinition checks arbitrary schemas and documents. A schema that validation accepts must compile. A
+// document that was pruned and defaulted must not change when it is pruned and defaulted again. A valid
+// document must also be valid as an update of itself.
 func FuzzDefinition(f *testing.F) {
 	seedDefinitions(f)
 	f.Fuzz(func(t *testing.T, schemaText, body []byte) {
@@ -86,7 +86,7 @@ func checkDocument(t *testing.T, s *schema.Schema, r *rules.Rules, doc map[strin
 	}
 }
 
-// seedDefinitions adds the samples of testdata, and small unusual schemas.
+// seedDefinitions adds the samples in testdata and some small, unusual schemas to the fuzzing corpus.
 func seedDefinitions(f *testing.F) {
 	folders, err := filepath.Glob("testdata/*/definition.yaml")
 	if err != nil || len(folders) == 0 {

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Large definitions are generated from Go types, like controller-gen does.
+// The schemas of large definitions are generated from Go types, as controller-gen does.
 
 type schemaProps = apiextensionsv1.JSONSchemaProps
 
-// collector contains several pod specs.
+// collector is a kind that contains several pod specs.
 type collector struct {
 	Spec struct {
 		Replicas       *int32                       `json:"replicas,omitempty"`
@@ -36,7 +36,7 @@ type collector struct {
 	} `json:"status,omitempty"`
 }
 
-// authority contains a union of many sources.
+// authority is a kind that contains a union of many sources.
 type authority struct {
 	Spec struct {
 		Proofs []proof                   `json:"proofs"`
@@ -91,7 +91,7 @@ type recordAt struct {
 
 func pointer[T any](v T) *T { return &v }
 
-// schemaOf generates the schema of a Go type. Fields can have descriptions.
+// schemaOf generates the schema of a Go type. Descriptions come from SwaggerDoc methods, if the type has one.
 func schemaOf(t reflect.Type) schemaProps {
 	switch t {
 	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString]():
@@ -174,7 +174,7 @@ func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
 	}
 }
 
-// keyed makes a list a map list with the given key. An optional key receives a default.
+// keyed makes a list a map list with the given key. If the key is optional, it gets a default value.
 func keyed(list *schemaProps, key string) {
 	keys := []string{key}
 	items := list.Items.Schema
@@ -201,7 +201,7 @@ func keyed(list *schemaProps, key string) {
 	list.XListType, list.XListMapKeys = pointer("map"), keys
 }
 
-// drawn generates a definition from a Go type.
+// drawn returns a definition whose schema is generated from a Go type.
 func drawn(t testing.TB, group, kind string, of reflect.Type) *apiextensionsv1.CustomResourceDefinition {
 	crd := define(t, group, kind, "{type: object}", withStatus)
 	props := schemaOf(of)

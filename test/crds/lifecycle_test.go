@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// lifecycle tests the life of definitions: names, updates, deletion.
+// lifecycle tests names, updates and deletion of definitions.
 var lifecycle = []behavior{
 	{"several definitions of a group", liveSeveral},
 	{"deletion and new creation", liveAgain},
@@ -209,7 +209,7 @@ func liveTerminating(t *testing.T, env *environment) {
 	if a := env.send(t, http.MethodPatch, fmt.Sprintf(path, "late"), encode(t, object(t, crd, "late", `{}`)), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusForbidden || a.status().Message != why {
 		t.Errorf("create an object by apply: %d %s", a.code, a.body)
 	}
-	// Remaining objects can still be updated, so that clients can remove their finalizers.
+	// The remaining objects can still be updated, so that clients can remove finalizers.
 	if a := env.send(t, http.MethodPatch, fmt.Sprintf(path, "held"), encode(t, object(t, crd, "held", `{spec: {x: 1}}`)), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusOK {
 		t.Errorf("apply to a remaining object: %d %s", a.code, a.body)
 	}
@@ -217,7 +217,7 @@ func liveTerminating(t *testing.T, env *environment) {
 	awaitGone(t, env.definitions, crd.Name)
 }
 
-// liveChanged updates a definition while its objects are written.
+// liveChanged updates a definition while clients write objects of the definition.
 func liveChanged(t *testing.T, env *environment) {
 	crd := define(t, "busy.live.example.com", "Note", `{type: object, properties: {spec: {type: object, properties: {n: {type: integer}}}}}`)
 	notes := env.install(t, crd)
@@ -271,8 +271,8 @@ func liveApproval(t *testing.T, env *environment) {
 	env.await(t, crd.Name, apiextensionsv1.KubernetesAPIApprovalPolicyConformant, apiextensionsv1.ConditionTrue)
 }
 
-// liveBuiltIn checks that a definition with the name of a built-in resource is rejected, because
-// both would store their objects under the same keys.
+// liveBuiltIn checks that a definition with the same name as a built-in resource is rejected. The objects of
+// both would be stored under the same keys.
 func liveBuiltIn(t *testing.T, env *environment) {
 	for group, kind := range map[string]string{"apiextensions.k8s.io": "CustomResourceDefinition", "apiregistration.k8s.io": "APIService"} {
 		crd := define(t, group, kind, anything)
@@ -362,8 +362,8 @@ func liveWatched(t *testing.T, env *environment) {
 	}
 }
 
-// liveDiscoveredEstablished checks that a definition can be updated as soon as discovery contains
-// it, without a conflict with a status write of the server.
+// liveDiscoveredEstablished checks that, as soon as discovery contains a definition, an update of the
+// definition does not conflict with a status write of the server.
 func liveDiscoveredEstablished(t *testing.T, env *environment) {
 	for i := range 40 {
 		crd := define(t, fmt.Sprintf("discovered%d.live.example.com", i), "Note", anything)

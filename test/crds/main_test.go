@@ -23,9 +23,9 @@ func TestCustomResources(t *testing.T) {
 	testTopics(t, topics)
 }
 
-// TestCustomResourcesWithoutCache runs the behaviors that depend on the watch cache on a server without a
-// watch cache: reads, lists, watches, and changes of the definition between them. Pruning, validation,
-// defaulting and apply do not depend on it.
+// TestCustomResourcesWithoutCache tests, on a server without a watch cache, the behaviors that depend on the
+// cache: reads, lists, watches, and changes of the definition in between. Pruning, validation, defaulting and
+// apply do not depend on the cache.
 func TestCustomResourcesWithoutCache(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -53,7 +53,7 @@ func testTopics(t *testing.T, topics map[string][]behavior, flags ...string) {
 	}
 }
 
-// guarantees returns the behaviors that docs/reference/conformance.md lists, by topic.
+// guarantees returns the behaviors that docs/reference/conformance.md lists, keyed by topic.
 func guarantees() map[string][]behavior {
 	return map[string][]behavior{
 		"responses":    responses,
@@ -71,8 +71,7 @@ func guarantees() map[string][]behavior {
 	}
 }
 
-// TestDocument checks that docs/reference/conformance.md names each tested behavior, and that each
-// behavior that it names exists.
+// TestDocument checks that docs/reference/conformance.md names exactly the tested behaviors.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/reference/conformance.md")
@@ -98,7 +97,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// startsWithAny reports whether the text starts with one of the names, followed by a comma and a space.
+// startsWithAny reports whether text starts with one of the names, followed by a comma and a space.
 func startsWithAny(text string, names map[string]bool) bool {
 	for name := range names {
 		if strings.HasPrefix(text, name+", ") {

@@ -101,7 +101,7 @@ func objectsOtherNamespace(t *testing.T, env *environment) {
 			t.Errorf("create an object of %s: %d %s, want a 4xx status", text, a.code, a.body)
 		}
 	}
-	// An object without a namespace in the path cannot be created.
+	// A namespaced object cannot be created at a path without a namespace.
 	if a := env.send(t, http.MethodPost, "/apis/elsewhere.obj.example.com/v1/notes", encode(t, object(t, crd, "a", `{}`))); a.code < 400 || a.code > 499 {
 		t.Errorf("without a namespace: %d %s", a.code, a.body)
 	}

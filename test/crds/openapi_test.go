@@ -10,8 +10,8 @@ import (
 	"k8s.io/kube-openapi/pkg/util/proto"
 )
 
-// liveOpenAPI reads the complete OpenAPI v2 document, as kubectl does: a definition with a schema that v2
-// cannot express must not affect other definitions.
+// liveOpenAPI reads the complete OpenAPI v2 document, as kubectl does. A definition whose schema v2 cannot
+// express must not affect other definitions.
 func liveOpenAPI(t *testing.T, env *environment) {
 	crd := define(t, "openapi.live.example.com", "Note", `
 type: object

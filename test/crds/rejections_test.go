@@ -9,8 +9,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// rejecting tests invalid and excessive input. The server responds with a Status that describes the
-// error, and stays available.
+// rejecting tests invalid and excessive input. The server must respond with a Status that describes the error,
+// and must stay available.
 var rejecting = []behavior{
 	{"invalid documents", rejectDocuments},
 	{"large definitions", rejectTooMuch},
@@ -22,8 +22,7 @@ var rejecting = []behavior{
 	{"objects and patches around 3 MiB", rejectLimits},
 }
 
-// wantRejection checks that a response is a Status with a client error, and that the server is
-// available.
+// wantRejection checks that a response is a Status with a 4xx code, and that the server is still available.
 func wantRejection(t *testing.T, env *environment, name string, a response) {
 	t.Helper()
 	if s := a.status(); a.code < 400 || a.code > 499 || s.Message == "" || int(s.Code) != a.code {
@@ -74,7 +73,7 @@ func rejectTooMuch(t *testing.T, env *environment) {
 	}
 }
 
-// nestedSchema returns a schema of nested objects.
+// nestedSchema returns a schema of objects that are nested to the given depth.
 func nestedSchema(depth int) string {
 	return strings.Repeat(`{"type":"object","properties":{"a":`, depth) + `{"type":"string"}` + strings.Repeat("}}", depth)
 }
@@ -109,7 +108,7 @@ func rejectPatterns(t *testing.T, env *environment) {
 		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["a"] = a
 		wantRejection(t, env, fmt.Sprintf("%.60q", pattern), env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd)))
 	}
-	// These patterns need exponential time in backtracking engines.
+	// Regular expression engines with backtracking need exponential time for these patterns.
 	crd := define(t, "backtrack.bad.example.com", "Note", `{type: object, properties: {a: {type: string, pattern: '^(a+)+$'}, b: {type: string, pattern: '^(a|aa)*b$'}}}`)
 	env.install(t, crd)
 	long := strings.Repeat("a", 100000)
@@ -138,8 +137,8 @@ func rejectRules(t *testing.T, env *environment) {
 	}
 }
 
-// rejectAnnotation sends a large definition as client-side kubectl apply does: the annotation with
-// the last applied configuration is too long.
+// rejectAnnotation sends a large definition as client-side kubectl apply does. The annotation with the last
+// applied configuration is then too long.
 func rejectAnnotation(t *testing.T, env *environment) {
 	crd := define(t, "annotated.bad.example.com", "Note", anything)
 	crd.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 300<<10)}
@@ -150,7 +149,7 @@ func rejectAnnotation(t *testing.T, env *environment) {
 	}
 }
 
-// rejectCostly sends objects with rules that exceed the cost limit.
+// rejectCostly sends objects for which the rules exceed the cost limit.
 func rejectCostly(t *testing.T, env *environment) {
 	crd := define(t, "costly.bad.example.com", "Note", `
 type: object
@@ -170,8 +169,8 @@ properties:
 	wantRejection(t, env, "an object that costs much", env.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "n", `{l: [`+list.String()+`]}`))))
 }
 
-// rejectLimits sends documents of nested lists. Documents of more than 3 MiB are too large; smaller documents
-// are not objects.
+// rejectLimits sends documents that consist of nested lists. Documents larger than 3 MiB are rejected because
+// of their size, smaller ones because they are not objects.
 func rejectLimits(t *testing.T, env *environment) {
 	crd := define(t, "limit.bad.example.com", "Note", anything)
 	create(t, env.install(t, crd), object(t, crd, "n", `{}`))

@@ -124,8 +124,8 @@ func responsesEmbedded(t *testing.T, env *environment) {
 	}
 }
 
-// responsesOpenAPIV2 checks that OpenAPI v2 lists no properties of an object that may have other properties,
-// because clients reject unlisted properties.
+// responsesOpenAPIV2 checks that OpenAPI v2 lists no properties for an object that may have unlisted
+// properties, because clients would reject these.
 func responsesOpenAPIV2(t *testing.T, env *environment) {
 	crd := define(t, "v2.responses.example.com", "Note", `{type: object, description: A note., x-kubernetes-preserve-unknown-fields: true, properties: {spec: {type: object}}}`)
 	env.install(t, crd)

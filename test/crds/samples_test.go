@@ -19,26 +19,27 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// sample is a realistic definition with objects.
+// sample is a realistic definition with sample objects.
 type sample struct {
 	crd     *apiextensionsv1.CustomResourceDefinition
 	objects []sampleObject
 }
 
-// sampleObject is an object that the server accepts or rejects.
+// sampleObject is an object that the server is expected to accept or reject.
 type sampleObject struct {
 	Name   string          `json:"name"`
 	Object json.RawMessage `json:"object"`
-	// Becomes is the expected stored object without its metadata. If empty, it is not compared.
+	// Becomes is the expected stored object without its metadata. If it is empty, the stored object is not
+	// compared.
 	Becomes json.RawMessage `json:"becomes"`
-	// Refused are the causes of the rejection, as field and message. If empty, the object is
-	// accepted.
+	// Refused lists the expected causes of a rejection, each with its field and message. If it is empty, the
+	// object must be accepted.
 	Refused []string `json:"refused"`
-	// Warns are the expected warnings.
+	// Warns lists the expected warnings.
 	Warns []string `json:"warns"`
 }
 
-// samples returns a behavior for each sample: the samples in testdata and the generated samples.
+// samples returns a behavior for each sample in testdata and for each generated sample.
 func samples(t *testing.T) []behavior {
 	t.Helper()
 	all := map[string]sample{"authority": authoritySample(t), "collector": collectorSample(t)}
@@ -103,7 +104,7 @@ func readObjects(t testing.TB, text []byte) []sampleObject {
 	return objects
 }
 
-// These functions install a definition.
+// The following functions install a definition in different ways.
 
 func installCreate(t *testing.T, env *environment, s sample) response {
 	return env.send(t, http.MethodPost, definitionsPath, encode(t, s.crd))
@@ -113,8 +114,8 @@ func installApply(t *testing.T, env *environment, s sample) response {
 	return env.send(t, http.MethodPatch, definitionsPath+"/"+s.crd.Name+"?fieldManager=installer", encode(t, s.crd), "Content-Type", "application/apply-patch+yaml")
 }
 
-// installClientSide installs a definition like kubectl apply does, with an annotation. If the annotation
-// would be too long, it is omitted.
+// installClientSide installs a definition with an annotation, like kubectl apply does. If the annotation would
+// be too long, it is omitted.
 func installClientSide(t *testing.T, env *environment, s sample) response {
 	crd := s.crd.DeepCopy()
 	if text := encode(t, s.crd); len(text) < 200<<10 {
@@ -150,8 +151,8 @@ func (s sample) test(t *testing.T, env *environment, install func(*testing.T, *e
 	t.Run("deletion", func(t *testing.T) { s.checkDeletion(t, env) })
 }
 
-// test sends an object. An accepted object is read, written back, patched and applied; each write
-// has no other effect than requested.
+// test creates an object. If the object is accepted, test reads it, writes it back, patches it and applies it,
+// and checks that each write has only the requested effect.
 func (o sampleObject) test(t *testing.T, env *environment, crd *apiextensionsv1.CustomResourceDefinition) {
 	_, version, _ := strings.Cut(fromYAML(t, string(o.Object)).GetAPIVersion(), "/")
 	path := pathOf(crd, version)
@@ -269,7 +270,8 @@ func (s sample) checkOpenAPI(t *testing.T, env *environment) {
 	}
 }
 
-// checkTable checks the columns of a list.
+// checkTable checks the names and types of the columns of lists in Table format, and the number of cells in a
+// row.
 func (s sample) checkTable(t *testing.T, env *environment) {
 	for _, version := range s.crd.Spec.Versions {
 		if !version.Served || s.crd.Spec.Conversion != nil && s.crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter && !version.Storage {
@@ -303,7 +305,7 @@ func (s sample) checkTable(t *testing.T, env *environment) {
 	}
 }
 
-// checkDeletion deletes the definition and checks that nothing of it is served.
+// checkDeletion deletes the definition and checks that no part of it is served afterwards.
 func (s sample) checkDeletion(t *testing.T, env *environment) {
 	if a := env.send(t, http.MethodDelete, definitionsPath+"/"+s.crd.Name, nil); a.code != http.StatusOK {
 		t.Fatalf("delete the definition: %d %s", a.code, a.body)

@@ -96,7 +96,8 @@ p: {apiVersion: foo/v1, kind: Foo, metadata: {name: x}, more: 1}`)
 	}
 }
 
-// pruneNever checks that definitions of v1 prune unknown fields unless their schema preserves them.
+// pruneNever checks that v1 definitions cannot set preserveUnknownFields: they always prune unknown fields
+// unless their schema preserves them.
 func pruneNever(t *testing.T, env *environment) {
 	crd := define(t, "never.prune.example.com", "Note", known)
 	crd.Spec.PreserveUnknownFields = true
@@ -106,7 +107,7 @@ func pruneNever(t *testing.T, env *environment) {
 	}
 }
 
-// defaulting tests the defaults of missing fields.
+// defaulting tests default values of missing fields.
 var defaulting = []behavior{
 	{"create, update, read and watch", defaultEverywhere},
 	{"null", defaultNull},
@@ -135,7 +136,7 @@ func defaultEverywhere(t *testing.T, env *environment) {
 	wantMembers(t, create(t, notes, object(t, crd, "n", `{}`)), `{spec: {a: A}}`)
 	wantMembers(t, patch(t, notes, "n", `{"spec":{"a":null,"b":{},"l":[{},{"x":"y"}],"m":{"k":{}}}}`), `{spec: {a: A, b: {c: 3}, l: [{x: X}, {x: y}], m: {k: {x: X}}}}`)
 	wantMembers(t, patch(t, notes, "n", `{"status":{}}`, "status"), `{spec: {a: A, b: {c: 3}, l: [{x: X}, {x: y}], m: {k: {x: X}}}, status: {s: S}}`)
-	// A later default applies to stored objects when they are read.
+	// A default that is added later applies to stored objects when they are read.
 	env.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 		spec.Properties["later"] = schemaProps{Type: "string", Default: &apiextensionsv1.JSON{Raw: []byte(`"L"`)}}
@@ -185,8 +186,8 @@ func defaultVersions(t *testing.T, env *environment) {
 	wantMembers(t, get(t, notes, "m"), `{a: one}`)
 }
 
-// defaultEmbedded checks that embedded resources are defaulted, and that unknown metadata in
-// defaults is pruned.
+// defaultEmbedded checks that embedded resources receive defaults, and that unknown metadata fields in defaults
+// are pruned.
 func defaultEmbedded(t *testing.T, env *environment) {
 	crd := define(t, "embedded.default.example.com", "Note", `
 type: object

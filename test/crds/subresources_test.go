@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// subresources tests status and scale.
+// subresources tests the status and scale subresources.
 var subresources = []behavior{
 	{"status and spec are written separately", statusApart},
 	{"generation counts changes outside of status", statusGeneration},
@@ -212,7 +212,7 @@ func scalePaths(t *testing.T, env *environment) {
 	}
 }
 
-// columns tests the columns of tables.
+// columns tests the columns of the Table format.
 var columns = []behavior{
 	{"columns of each type", columnsTypes},
 	{"default columns", columnsDefault},
@@ -223,7 +223,7 @@ var columns = []behavior{
 
 const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
-// cellsOf returns the cells of all rows of a table, as JSON.
+// cellsOf returns, for each row of a table, the cells as a JSON array.
 func cellsOf(t *testing.T, text []byte) []string {
 	t.Helper()
 	var table struct {
@@ -285,7 +285,7 @@ func columnsDefault(t *testing.T, env *environment) {
 	if rows := cellsOf(t, env.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", asTable).body); len(rows) != 1 || rows[0] != `["a",null]` {
 		t.Errorf("rows with column Spec: %q, want one of object a without spec", rows)
 	}
-	// A patch that removes the columns restores the default columns.
+	// After a patch has removed the columns, the table has the default columns.
 	if a := env.send(t, http.MethodPatch, definitionsPath+"/"+crd.Name, []byte(`[{"op":"remove","path":"/spec/versions/0/additionalPrinterColumns"}]`), "Content-Type", "application/json-patch+json"); a.code != http.StatusOK {
 		t.Fatalf("remove the columns: %d %s", a.code, a.body)
 	}

@@ -234,7 +234,7 @@ func validateStructure(t *testing.T, env *environment) {
 	}
 }
 
-// validateMetadata sends an object with invalid metadata only.
+// validateMetadata sends objects in which only the metadata is invalid.
 func validateMetadata(t *testing.T, env *environment) {
 	crd := define(t, "meta.valid.example.com", "Note", anything)
 	notes := env.install(t, crd)
@@ -256,7 +256,7 @@ func validateMetadata(t *testing.T, env *environment) {
 	}
 }
 
-// ratcheting tests that unchanged invalid fields do not prevent an update.
+// ratcheting tests that invalid fields do not prevent an update that leaves them unchanged.
 var ratcheting = []behavior{
 	{"unchanged values", ratchetValues},
 	{"rules", ratchetRules},
@@ -264,7 +264,7 @@ var ratcheting = []behavior{
 	{"status", ratchetStatus},
 }
 
-// tighten returns an edit that replaces the schema.
+// tighten returns an edit that replaces the schema of the first version.
 func tighten(t *testing.T, text string) func(*apiextensionsv1.CustomResourceDefinition) {
 	return func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Spec.Versions[0].Schema = define(t, "a.b", "K", text).Spec.Versions[0].Schema
@@ -289,7 +289,7 @@ properties:
       o: {type: object, properties: {deep: {type: object, properties: {x: {type: string}}}}}
       f: {type: integer}
 `))
-	// The whole spec changes, so its required fields are checked.
+	// The whole spec counts as changed, so its required fields are checked.
 	_, err := notes.Patch(t.Context(), "n", mergePatch, []byte(`{"spec":{"f":2}}`), metav1.PatchOptions{})
 	if diff := cmp.Diff([]string{"spec.r: Required value"}, causes(err)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

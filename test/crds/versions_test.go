@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// versions tests resources with several versions and no webhook. test/e2e tests conversion
+// versions tests definitions with several versions but no conversion webhook. Package test/e2e tests conversion
 // webhooks.
 var versions = []behavior{
 	{"an object in several versions", versionsOne},
@@ -199,8 +199,8 @@ func versionsWebhook(t *testing.T, env *environment) {
 	}
 }
 
-// versionsCertificates checks that an invalid CA bundle prevents a definition from being established, and
-// that an update of an established definition with an invalid CA bundle is rejected.
+// versionsCertificates checks that a definition with an invalid CA bundle is not established, and that an
+// update that sets an invalid CA bundle in an established definition is rejected.
 func versionsCertificates(t *testing.T, env *environment) {
 	hook := httptest.NewTLSServer(http.NotFoundHandler())
 	defer hook.Close()
