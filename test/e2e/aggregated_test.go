@@ -30,8 +30,8 @@ spec:
   service: {namespace: %s, name: apples, port: %d}
 `
 
-// TestAggregatedServer uses an aggregated server with kubectl, while it runs, while it is stopped, and
-// after its restart.
+// TestAggregatedServer uses an aggregated server with kubectl while the server runs, while it is stopped, and
+// after it has been restarted.
 func TestAggregatedServer(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -68,5 +68,5 @@ func TestAggregatedServer(t *testing.T) {
 	k.ok(args("wait apiservice/v1.fruit.example.com --for=condition=Available --timeout=45s")...)
 	k.printsAll(args("get apples"), "gala")
 	k.ok(args("delete apiservice v1.fruit.example.com")...)
-	k.fails(1, "(NotFound)", "get", "apples") // its discovery is cached
+	k.fails(1, "(NotFound)", "get", "apples") // kubectl has cached the discovery of apples
 }

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestRestartWritesNothing checks that only the first start creates the objects of every cluster.
+// TestRestartWritesNothing checks that only the first start creates the default objects of a cluster.
 func TestRestartWritesNothing(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})

@@ -25,7 +25,7 @@ var discovering = []clientBehavior{
 	{"prefers stable versions", discoverPreferred},
 }
 
-// resourceNames returns group/version/resource of all discovered resources.
+// resourceNames returns the names of all discovered resources, in the form group/version/resource.
 func resourceNames(lists []*metav1.APIResourceList) []string {
 	var names []string
 	for _, list := range lists {

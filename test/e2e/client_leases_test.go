@@ -17,7 +17,7 @@ var leading = []clientBehavior{
 	{"expire when the leader disappears", leaseExpiry},
 }
 
-// candidate runs for leadership until its context ends.
+// candidate takes part in a leader election until its context ends.
 type candidate struct {
 	name    string
 	leading atomic.Bool
@@ -30,7 +30,7 @@ func newCandidate(t *testing.T, c *clients, name string, release bool) *candidat
 	return newPatientCandidate(t, c, name, release, 3*time.Second)
 }
 
-// newPatientCandidate is like newCandidate, with the given lease duration.
+// newPatientCandidate is like newCandidate, but uses the given lease duration.
 func newPatientCandidate(t *testing.T, c *clients, name string, release bool, lease time.Duration) *candidate {
 	t.Helper()
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, c.namespace, "leader", c.kube.CoreV1(), c.kube.CoordinationV1(),

@@ -32,7 +32,7 @@ var listingObjects = []clientBehavior{
 	{"span namespaces", listAllNamespaces},
 }
 
-// createMany creates n ConfigMaps named m000, m001, ...
+// createMany creates n ConfigMaps named m000, m001 and so on.
 func createMany(t *testing.T, c *clients, n int) {
 	t.Helper()
 	for i := range n {
@@ -123,7 +123,7 @@ func listRevision(t *testing.T, c *clients) {
 
 func listFuture(t *testing.T, c *clients) {
 	for _, path := range []string{"configmaps", "configmaps/a"} {
-		// client-go would retry ten times, as the Retry-After header requests.
+		// Without MaxRetries(0), client-go would retry ten times, as the Retry-After header requests.
 		err := c.kube.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces", c.namespace, path).
 			Param("resourceVersion", "99999999").MaxRetries(0).Do(t.Context()).Error()
 		wantError(t, err, apierrors.IsTimeout, "Timeout")
@@ -244,7 +244,7 @@ func listConsistent(t *testing.T, c *clients) {
 	}
 }
 
-// revision parses a resourceVersion. Clients may compare resourceVersions as decimal numbers.
+// revision parses a resourceVersion. Clients can compare resourceVersions as decimal numbers.
 func revision(t *testing.T, resourceVersion string) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(resourceVersion, 10, 64)

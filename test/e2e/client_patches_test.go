@@ -71,7 +71,7 @@ func patchJSON(t *testing.T, c *clients) {
 	wantError(t, err, apierrors.IsInvalid, "Invalid for a path that is not there")
 }
 
-// byManager returns the options of a typed apply by a field manager.
+// byManager returns the options for a typed apply by the given field manager.
 func byManager(name string) metav1.ApplyOptions { return metav1.ApplyOptions{FieldManager: name} }
 
 func applyTyped(t *testing.T, c *clients) {
@@ -161,7 +161,7 @@ func applyConflicts(t *testing.T, c *clients) {
 	if got.Data["a"] != "2" {
 		t.Errorf("got %v", got.Data)
 	}
-	// Equal values of two managers are shared and do not conflict.
+	// If two managers apply the same value, both own the field and there is no conflict.
 	must[*corev1.ConfigMap](t)(c.maps.Apply(t.Context(), config("2"), byManager("one")))
 }
 

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// clients contains the clients of one test, which has its own namespace.
+// clients contains the clients of one test. Each test has its own namespace.
 type clients struct {
 	config    *rest.Config
 	namespace string
@@ -24,7 +24,7 @@ type clients struct {
 	maps      corev1client.ConfigMapInterface // of the namespace
 }
 
-// clientBehavior is a test of one use of client-go.
+// clientBehavior is a test of one way of using client-go.
 type clientBehavior struct {
 	name string
 	run  func(t *testing.T, c *clients)
@@ -68,7 +68,7 @@ func clientsIn(config *rest.Config, namespace string) *clients {
 	}
 }
 
-// create creates a ConfigMap.
+// create creates a ConfigMap with the content of newConfigMap and ends the test on error.
 func (c *clients) create(t *testing.T, name string, data ...string) *corev1.ConfigMap {
 	t.Helper()
 	created, err := c.maps.Create(t.Context(), newConfigMap(name, data...), metav1.CreateOptions{})
@@ -87,7 +87,8 @@ func newConfigMap(name string, data ...string) *corev1.ConfigMap {
 	return m
 }
 
-// must returns the value, and ends the test if there was an error.
+// must returns a function that returns its first argument, and ends the test if its second argument is an
+// error.
 func must[T any](t *testing.T) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -98,7 +99,7 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// wantError fails the test unless is returns true for the error.
+// wantError fails the test unless is(err) is true. what names the expected error.
 func wantError(t *testing.T, err error, is func(error) bool, what string) {
 	t.Helper()
 	if !is(err) {

@@ -39,7 +39,7 @@ var watchingObjects = []clientBehavior{
 	{"report a deleted object with its last revision", watchDeleted},
 }
 
-// nextEvent returns the next event that is not a bookmark.
+// nextEvent returns the next event of a watch, but skips bookmarks.
 func nextEvent(t *testing.T, w watch.Interface) watch.Event {
 	t.Helper()
 	timeout := time.After(30 * time.Second)
@@ -58,7 +58,7 @@ func nextEvent(t *testing.T, w watch.Interface) watch.Event {
 	}
 }
 
-// wantEvents reads events and compares them, formatted as TYPE name.
+// wantEvents reads one event for each element of want, and compares it in the form "TYPE name".
 func wantEvents(t *testing.T, w watch.Interface, want ...string) {
 	t.Helper()
 	for _, one := range want {
@@ -73,7 +73,7 @@ func wantEvents(t *testing.T, w watch.Interface, want ...string) {
 	}
 }
 
-// watchMaps opens a watch that ends with the test.
+// watchMaps opens a watch of ConfigMaps, which is stopped when the test ends.
 func (c *clients) watchMaps(t *testing.T, options metav1.ListOptions) watch.Interface {
 	t.Helper()
 	w, err := c.maps.Watch(t.Context(), options)
@@ -84,13 +84,14 @@ func (c *clients) watchMaps(t *testing.T, options metav1.ListOptions) watch.Inte
 	return w
 }
 
-// now returns the current revision.
+// now returns the current resourceVersion.
 func (c *clients) now(t *testing.T) string {
 	t.Helper()
 	return must[*corev1.ConfigMapList](t)(c.maps.List(t.Context(), metav1.ListOptions{Limit: 1})).ResourceVersion
 }
 
-// retryWatcher watches all ConfigMaps from now on, across broken connections, until the test ends.
+// retryWatcher watches ConfigMaps from the current revision until the test ends. It reconnects when a
+// connection breaks.
 func (c *clients) retryWatcher(t *testing.T) *watchtools.RetryWatcher {
 	t.Helper()
 	w, err := watchtools.NewRetryWatcherWithContext(t.Context(), c.now(t), &cache.ListWatch{
@@ -159,7 +160,7 @@ func watchTimeout(t *testing.T, c *clients) {
 }
 
 func watchBookmarks(t *testing.T, c *clients) {
-	seconds := int64(4) // the bookmark is sent two seconds before the end
+	seconds := int64(4) // the bookmark is sent two seconds before the timeout
 	from := c.now(t)
 	w := c.watchMaps(t, metav1.ListOptions{AllowWatchBookmarks: true, TimeoutSeconds: &seconds, ResourceVersion: from})
 	c.create(t, "a")

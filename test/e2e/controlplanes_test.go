@@ -16,9 +16,9 @@ import (
 
 var helmControlPlanes = flag.Int("helm-control-planes", 6, "number of control planes in TestHelmInControlPlanes")
 
-// TestHelmInControlPlanes installs a chart in each of several control planes of one server, and upgrades it
-// when all of them have the release. Helm itself needs almost a second of CPU time for each action, mostly to
-// read OpenAPI documents, so only manual runs use 100 control planes.
+// TestHelmInControlPlanes installs a chart in several control planes of one server, and upgrades the release in
+// each of them after all control planes have it. Helm itself needs almost a second of CPU time for each action,
+// mostly to read OpenAPI documents, so only manual runs use 100 control planes.
 func TestHelmInControlPlanes(t *testing.T) {
 	t.Parallel()
 	testserver.RootOnly(t, "control planes have no control planes")
@@ -81,7 +81,7 @@ func TestHelmFork(t *testing.T) {
 	if text := run("apply-diff", "try", "--yes"); !strings.Contains(text, "root has all changes of try") {
 		t.Errorf("after carrying over:\n%s", text)
 	}
-	// The release can be upgraded by server-side apply: its fields belong to Helm.
+	// Server-side apply can upgrade the release, because Helm owns the fields.
 	source.upgrade(map[string]any{"replicas": 4, "greeting": "again"})
 	source.wantRelease(4, "again", false)
 	source.wantHistory("superseded", "superseded", "deployed")

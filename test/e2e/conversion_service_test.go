@@ -26,8 +26,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestConversionWebhookBehindService checks that the server finds a webhook by its service and
-// verifies its certificate for the name of the service.
+// TestConversionWebhookBehindService checks that the server finds a webhook through its service, and verifies
+// that the webhook's certificate is valid for the name of the service.
 func TestConversionWebhookBehindService(t *testing.T) {
 	t.Parallel()
 	ip := ownAddress(t)
@@ -67,7 +67,7 @@ func TestConversionWebhookBehindService(t *testing.T) {
 	}
 }
 
-// serve creates a service for an address.
+// serve creates a service whose only endpoint is the given address.
 func serve(t *testing.T, c *clients, name, address string, port int32) {
 	t.Helper()
 	portName, protocol, ready := "https", corev1.ProtocolTCP, true
@@ -86,7 +86,7 @@ func serve(t *testing.T, c *clients, name, address string, port int32) {
 	}
 }
 
-// ownAddress returns an address of this machine that is valid in an endpoint.
+// ownAddress returns an address of this machine that is valid as an endpoint.
 func ownAddress(t *testing.T) net.IP {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
@@ -119,8 +119,8 @@ func certificateFor(t *testing.T, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// unreadableCertificates checks that a definition whose webhook has an invalid CA bundle is established
-// only after the bundle is fixed.
+// unreadableCertificates checks that a definition whose webhook has an invalid CA bundle is not established
+// until the bundle is corrected.
 func unreadableCertificates(t *testing.T, _ *clients, e *converted) {
 	definition, err := e.definitions.Get(t.Context(), e.name, metav1.GetOptions{})
 	if err != nil {

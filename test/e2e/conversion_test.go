@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestConversionWebhooks tests custom resources that a webhook converts, with real clients.
+// TestConversionWebhooks uses real clients to test custom resources that a webhook converts.
 func TestConversionWebhooks(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{nil, {"--watch-cache=false"}} {
@@ -54,10 +54,11 @@ func TestConversionWebhooks(t *testing.T) {
 	}
 }
 
-// cached reports whether the server of a test caches conversions.
+// cached reports whether the server that the test uses caches conversions.
 func cached(t *testing.T) bool { return !strings.Contains(t.Name(), "watch-cache=false") }
 
-// checkReviews compares the number of objects in each review since the last call with want.
+// checkReviews checks the conversion reviews since its last call. want contains the number of objects in each
+// review.
 func checkReviews(t *testing.T, e *converted, what string, want ...int) {
 	t.Helper()
 	if got := e.hook.asked(); !slices.Equal(got, want) {
@@ -87,7 +88,7 @@ func convertedReads(t *testing.T, _ *clients, e *converted) {
 			checkReviews(t, e, "list, again")
 		}
 	}
-	// Both versions are stored: only objects in the other version than the requested one are
+	// There are stored objects in both versions. Only objects that are not stored in the requested version are
 	// converted.
 	e.redefine(t, func(spec map[string]any) {
 		versions := spec["versions"].([]any)
@@ -161,7 +162,7 @@ func convertedSelections(t *testing.T, _ *clients, e *converted) {
 	expectEvent(t, w, watch.Deleted, "{host:host-b,port:1}")
 }
 
-// expectEvent reads the next event of a watch that is not a bookmark.
+// expectEvent checks the type and spec of the next event of a watch. It skips bookmarks.
 func expectEvent(t *testing.T, w watch.Interface, kind watch.EventType, spec string) {
 	t.Helper()
 	timeout := time.After(time.Minute)
@@ -362,7 +363,7 @@ func failingWatches(t *testing.T, _ *clients, e *converted) {
 	}
 }
 
-// migratedStorage checks that writing an object back stores it in the storage version, and that the
+// migratedStorage checks that writing an object without changes stores it in the storage version, and that the
 // old version can be removed afterwards.
 func migratedStorage(t *testing.T, _ *clients, e *converted) {
 	ctx := t.Context()
@@ -436,8 +437,7 @@ func redefinedWebhook(t *testing.T, _ *clients, e *converted) {
 	}
 }
 
-// failingWebhook checks that requests with a failed conversion fail completely, and that other
-// requests succeed.
+// failingWebhook checks that a request fails completely if a conversion fails, and that other requests succeed.
 func failingWebhook(t *testing.T, c *clients, e *converted) {
 	ctx := t.Context()
 	e.create(t, "a", "b")
@@ -472,7 +472,7 @@ func failingWebhook(t *testing.T, c *clients, e *converted) {
 	if err := e.v1.Delete(ctx, "b", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
-	// If the response cannot be converted to the version of the request, the object is not written.
+	// If the response cannot be converted to the requested version, the object is not written.
 	e.hook.answer(func(w http.ResponseWriter, review conversionReview) bool {
 		return strings.HasSuffix(review.DesiredAPIVersion, "/v2") && closing(w, review)
 	})
@@ -499,9 +499,8 @@ func failingWebhook(t *testing.T, c *clients, e *converted) {
 	})
 }
 
-// unreachableWebhook checks that a list fails with a status that clients retry, and that a read of one
-// object fails with another status. In kube-apiserver, the list fails because the watch cache cannot be
-// filled.
+// unreachableWebhook checks that a list fails with a status that makes clients retry, and that a get of one
+// object fails with another status. In kube-apiserver, the list fails because the watch cache cannot be filled.
 func unreachableWebhook(t *testing.T, c *clients, e *converted) {
 	ctx := t.Context()
 	e.create(t, "a")
@@ -528,7 +527,8 @@ func unreachableWebhook(t *testing.T, c *clients, e *converted) {
 	}
 }
 
-// longLists checks that long lists are converted in parts, and that one failure fails the whole list.
+// longLists checks that a long list is converted in several requests, and that the whole list fails if one of
+// them fails.
 func longLists(t *testing.T, _ *clients, e *converted) {
 	const objects = 6
 	host := strings.Repeat("x", 900<<10)
@@ -559,8 +559,8 @@ func longLists(t *testing.T, _ *clients, e *converted) {
 	}
 }
 
-// slowWebhook checks that clients can cancel requests that wait for a conversion, and that other
-// requests do not wait for them.
+// slowWebhook checks that clients can cancel requests that are waiting for a conversion, and that these
+// requests do not block other requests.
 func slowWebhook(t *testing.T, c *clients, e *converted) {
 	e.create(t, "a")
 	asked, release := make(chan struct{}, 100), make(chan struct{})

@@ -20,21 +20,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// conversionReview is the request of a conversion webhook.
+// conversionReview is the part of a ConversionReview that requests a conversion.
 type conversionReview struct {
 	UID               string           `json:"uid"`
 	DesiredAPIVersion string           `json:"desiredAPIVersion"`
 	Objects           []map[string]any `json:"objects"`
 }
 
-// converter is a conversion webhook: v1 has spec.hostPort, v2 has spec.host and spec.port. Each
-// converted object gets a label with its version.
+// converter is a conversion webhook. It converts between v1, which has spec.hostPort, and v2, which has
+// spec.host and spec.port. It adds a label with the version to each converted object.
 type converter struct {
 	*httptest.Server
 	mu struct {
 		sync.Mutex
 		reviews []conversionReview
-		// instead handles a request, unless it returns false.
+		// instead is called before the conversion. If it returns true, it has handled the request.
 		instead answerer
 	}
 }
@@ -94,7 +94,7 @@ func convertObject(object map[string]any, to string) {
 	delete(spec, "hostPort")
 }
 
-// answer replaces the responses of the webhook; nil restores them.
+// answer sets a function that handles requests instead of the conversion; nil restores the conversion.
 func (c *converter) answer(instead answerer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,16 +113,16 @@ func (c *converter) asked() []int {
 	return sizes
 }
 
-// closing closes the connection without a response.
+// closing aborts the request, which closes the connection without a response.
 func closing(http.ResponseWriter, conversionReview) bool { panic(http.ErrAbortHandler) }
 
-// config returns the client config for a definition.
+// config returns the client configuration of the webhook for a definition.
 func (c *converter) config() map[string]any {
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate().Raw})
 	return map[string]any{"url": c.URL + "/convert", "caBundle": base64.StdEncoding.EncodeToString(certificate)}
 }
 
-// converted is a definition with the versions v1 (the storage version) and v2, and a conversion webhook.
+// converted is a definition with a conversion webhook and the versions v1, the storage version, and v2.
 type converted struct {
 	hook        *converter
 	definitions dynamic.ResourceInterface
@@ -191,7 +191,7 @@ func (e *converted) conversion(hook *converter) map[string]any {
 	}}
 }
 
-// redefine changes the definition.
+// redefine changes the spec of the definition.
 func (e *converted) redefine(t *testing.T, change func(spec map[string]any)) {
 	t.Helper()
 	eventually(t, func() error {
@@ -205,7 +205,7 @@ func (e *converted) redefine(t *testing.T, change func(spec map[string]any)) {
 	})
 }
 
-// address returns an object in a version.
+// address returns an object of the kind Address in the given version.
 func (e *converted) address(version, name, host, port string) *unstructured.Unstructured {
 	spec := map[string]any{"host": host, "port": port}
 	if version == "v1" {
@@ -226,7 +226,7 @@ func (e *converted) create(t *testing.T, names ...string) {
 	}
 }
 
-// specOf returns the spec of an object in short form.
+// specOf returns the spec of an object as JSON without quotes.
 func specOf(obj *unstructured.Unstructured) string {
 	spec, _ := obj.Object["spec"].(map[string]any)
 	encoded, _ := json.Marshal(spec)

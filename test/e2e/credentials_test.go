@@ -23,11 +23,11 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// credentialsOf is an environment variable that makes the test binary act as an exec plugin. Its value
-// is a file with the status of the ExecCredential to print.
+// credentialsOf is an environment variable that makes the test binary act as an exec plugin. It names a file
+// that contains the status of the ExecCredential to print.
 const credentialsOf = "MAINSTAY_TEST_CREDENTIALS_OF"
 
-// execPlugin is the main function of a credential plugin (KEP-541).
+// execPlugin is the main function of an exec credential plugin (KEP-541).
 func execPlugin(file string) {
 	if err := printCredentials(file); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -48,7 +48,7 @@ func printCredentials(file string) error {
 	return err
 }
 
-// credentials contains the service account "bot" of a namespace and its tokens.
+// credentials issues credentials for the service account "bot" in a namespace.
 type credentials struct {
 	t         *testing.T
 	srv       *testserver.Server
@@ -67,7 +67,8 @@ func newCredentials(t *testing.T, srv *testserver.Server) *credentials {
 	return c
 }
 
-// token returns a token that is valid until it is revoked.
+// token returns a token that is bound to a new Secret with the given name. Deleting the Secret revokes the
+// token.
 func (c *credentials) token(name string) string {
 	c.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -93,7 +94,7 @@ func (c *credentials) revoke(name string) {
 
 func (c *credentials) user() string { return "system:serviceaccount:" + c.namespace + ":bot" }
 
-// file writes a file for clients and returns its path.
+// file writes content to a temporary file and returns its path.
 func (c *credentials) file(content string) string {
 	c.t.Helper()
 	file := filepath.Join(c.t.TempDir(), "credentials")
@@ -108,7 +109,7 @@ func (c *credentials) rewrite(file, content string) {
 	}
 }
 
-// plugin returns the exec section of a kubeconfig.
+// plugin returns the exec section of a kubeconfig for a plugin that prints the credentials in a file.
 func (c *credentials) plugin(file string) *clientcmdapi.ExecConfig {
 	c.t.Helper()
 	binary, err := os.Executable()
@@ -130,7 +131,7 @@ func whoAmI(t *testing.T, client kubernetes.Interface) (string, error) {
 	return review.Status.UserInfo.Username, nil
 }
 
-// TestCredentials tests the kinds of client credentials.
+// TestCredentials tests each kind of client credentials.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -148,8 +149,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// tokenOfPlugin checks that a client calls the plugin again after a request with a revoked token
-// was rejected.
+// tokenOfPlugin checks that a client calls the plugin again after the server has rejected a revoked token.
 func tokenOfPlugin(t *testing.T, c *credentials) {
 	status := func(token string) string { return fmt.Sprintf(`{"token":%q}`, token) }
 	file := c.file(status(c.token("first")))
@@ -169,8 +169,8 @@ func tokenOfPlugin(t *testing.T, c *credentials) {
 	}
 }
 
-// tokenFile checks that client-go reads a token file again after a minute, and that a new client reads
-// it immediately.
+// tokenFile checks that a new client uses the current token in a token file. An existing client still uses the
+// earlier token, because client-go caches the token of a file for a minute.
 func tokenFile(t *testing.T, c *credentials) {
 	file := c.file(c.token("first"))
 	config := rest.AnonymousClientConfig(c.srv.RESTConfig())
@@ -208,7 +208,7 @@ func certificateOfPlugin(t *testing.T, c *credentials) {
 	}
 }
 
-// kubeconfig writes a kubeconfig with these credentials and returns its path.
+// kubeconfig writes a kubeconfig with the credentials in user and returns its path.
 func (c *credentials) kubeconfig(user *clientcmdapi.AuthInfo) string {
 	c.t.Helper()
 	config, err := clientcmd.LoadFromFile(c.srv.Kubeconfig())
@@ -233,7 +233,7 @@ func kubectlWithPlugin(t *testing.T, c *credentials) {
 	k.prints(c.user(), "auth", "whoami", "-o", whoIsIt, "--kubeconfig="+c.kubeconfig(&clientcmdapi.AuthInfo{Exec: c.plugin(file)}))
 }
 
-// kubectlWithToken checks that a token authenticates as its service account, with the account's
+// kubectlWithToken checks that a token authenticates its service account and grants only the account's
 // permissions.
 func kubectlWithToken(t *testing.T, c *credentials) {
 	k := newKubectl(t, c.srv, t.TempDir())

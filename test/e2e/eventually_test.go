@@ -7,8 +7,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// eventually calls the condition until it returns nil. It fails the test with the last error after a
-// minute.
+// eventually calls condition until it returns nil. After a minute, it ends the test with the last error.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
 	testserver.Eventually(t, time.Minute, condition)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The kinds of a monitoring stack. Definitions are generated from these types. A definition with a pod
+// These are the kinds of a monitoring stack. Definitions are generated from the types. A definition with a pod
 // template has 210 KiB, like the definitions of real operators.
 type (
 	monitorSpec struct {
@@ -87,7 +87,8 @@ var stackKinds = map[string]any{
 	"Collector": programSpec{}, "Agent": programSpec{}, "Router": programSpec{}, "Ruler": programSpec{},
 }
 
-// definitionOf returns the definition of a kind whose spec has the Go type of the given value.
+// definitionOf returns the definition of a kind. spec is a value of the Go type from which the schema of the
+// spec is generated.
 func definitionOf(kind string, spec any) map[string]any {
 	plural := strings.ToLower(kind) + "s"
 	return map[string]any{
@@ -109,11 +110,10 @@ func definitionOf(kind string, spec any) map[string]any {
 	}
 }
 
-// fieldDescription is the description of each field. Generated definitions consist mostly of
-// descriptions.
+// fieldDescription is the description of every field. Generated definitions consist mostly of descriptions.
 const fieldDescription = "Says what the program does, and when it may be left out. More info: https://docs.example.com/monitoring#fields"
 
-// schemaOf returns the schema that controller-gen would generate for a type without markers.
+// schemaOf returns the schema that controller-gen would generate for a type that has no markers.
 func schemaOf(t reflect.Type) map[string]any {
 	switch t {
 	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString]():

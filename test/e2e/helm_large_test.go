@@ -26,8 +26,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestHelmLargeChart installs a monitoring stack of 150 objects of 20 kinds, upgrades it without and
-// with changes, rolls back and uninstalls it.
+// TestHelmLargeChart installs a monitoring stack of 150 objects of 20 kinds. It upgrades the release, first
+// without and then with changes, rolls it back and uninstalls it.
 func TestHelmLargeChart(t *testing.T) {
 	t.Parallel()
 	chart := monitoringChart(t)
@@ -71,8 +71,8 @@ func largeLife(t *testing.T, h *helm, serverSide bool) {
 	h.wantUninstalled()
 }
 
-// wantUninstalled uninstalls the release. Objects with a keep policy must remain, as must the definitions,
-// because Helm never deletes definitions.
+// wantUninstalled uninstalls the release. It checks that the objects with a keep policy remain. The definitions
+// must also remain, because Helm never deletes definitions.
 func (h *helm) wantUninstalled() {
 	h.t.Helper()
 	resources := h.resources()
@@ -87,7 +87,7 @@ func (h *helm) wantUninstalled() {
 			h.t.Errorf("get %s after the uninstallation: %v", objectName(info), err)
 		}
 	}
-	// A controller deletes the claim when no pod uses it.
+	// A controller deletes a claim when no pod uses it any longer.
 	left = slices.DeleteFunc(left, func(name string) bool { return strings.HasPrefix(name, "PersistentVolumeClaim ") })
 	if want := []string{"Secret " + h.namespace + "/shop-admin"}; !slices.Equal(slices.Sorted(slices.Values(left)), want) {
 		h.t.Errorf("%v are left, want %v", left, want)
@@ -100,7 +100,7 @@ func (h *helm) wantUninstalled() {
 
 var definitionsResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// wantUpgraded checks that the upgrade has changed the expected objects and no other objects.
+// wantUpgraded checks that an upgrade has changed exactly the expected objects.
 func (h *helm) wantUpgraded(before, after map[string]string) {
 	h.t.Helper()
 	for name, version := range after {
@@ -133,7 +133,7 @@ func (h *helm) resources() kube.ResourceList {
 	return must[kube.ResourceList](h.t)(h.config.KubeClient.Build(strings.NewReader(manifest), false))
 }
 
-// objects returns the resourceVersions of the release's objects, by kind, namespace and name.
+// objects returns the resourceVersions of the release's objects, keyed by kind, namespace and name.
 func (h *helm) objects() map[string]string {
 	h.t.Helper()
 	versions := map[string]string{}
@@ -151,7 +151,7 @@ func objectName(info *resource.Info) string {
 	return info.Mapping.GroupVersionKind.Kind + " " + strings.TrimPrefix(info.Namespace+"/"+info.Name, "/")
 }
 
-// kindsOf counts objects by their kind.
+// kindsOf counts the objects of each kind.
 func kindsOf(objects map[string]string) map[string]int {
 	kinds := map[string]int{}
 	for name := range objects {
@@ -161,7 +161,7 @@ func kindsOf(objects map[string]string) map[string]int {
 	return kinds
 }
 
-// changed returns the objects whose versions differ, with both versions.
+// changed describes the objects whose resourceVersions differ, including both resourceVersions.
 func changed(before, after map[string]string) []string {
 	var names []string
 	for name, version := range after {
@@ -173,7 +173,7 @@ func changed(before, after map[string]string) []string {
 	return names
 }
 
-// finishJobs completes jobs until the test ends, in place of the job controller.
+// finishJobs marks Jobs as complete until the test ends, as the job controller would.
 func (h *helm) finishJobs() {
 	jobs := h.kube.BatchV1().Jobs(h.namespace)
 	watch, err := jobs.Watch(h.t.Context(), metav1.ListOptions{})
@@ -202,7 +202,7 @@ func (h *helm) finishJobs() {
 	}()
 }
 
-// monitoringChart returns a folder with the chart and its definitions.
+// monitoringChart returns a folder that contains the chart and its definitions.
 func monitoringChart(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "monitoring")

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestHelmPast reads a release at an earlier revision, and undoes an upgrade.
+// TestHelmPast reads a release at an earlier revision and undoes an upgrade.
 func TestHelmPast(t *testing.T) {
 	t.Parallel()
 	testserver.RootOnly(t, "other control planes have no history")
@@ -57,7 +57,7 @@ func TestHelmPast(t *testing.T) {
 	h.wantHistory("superseded", "deployed")
 }
 
-// version returns the version of the release in Helm's list.
+// version returns the version of the only release in Helm's list.
 func (h *helm) version() int {
 	h.t.Helper()
 	list := action.NewList(h.config)

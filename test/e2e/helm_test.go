@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// helm runs Helm's actions for one release in its own namespace.
+// helm runs Helm's actions on one release, which has its own namespace.
 type helm struct {
 	*clients
 	t      *testing.T
@@ -32,20 +32,20 @@ type helm struct {
 
 const releaseName = "shop"
 
-// newHelm returns a Helm client for the chart in a folder.
+// newHelm returns a helm for the chart in a folder.
 func newHelm(t *testing.T, srv *testserver.Server, folder string) *helm {
 	t.Helper()
 	return newHelmOf(t, srv.RESTConfig(), srv.Kubeconfig(), folder)
 }
 
-// newHelmOf is like newHelm, for an API whose address is in a kubeconfig file.
+// newHelmOf is like newHelm, but uses the API that config and the kubeconfig file describe.
 func newHelmOf(t *testing.T, config *rest.Config, kubeconfig, folder string) *helm {
 	t.Helper()
 	c := newClients(t, config)
 	return &helm{clients: c, t: t, config: newHelmConfig(t, kubeconfig, c.namespace, config.Host), chart: must[chart.Charter](t)(loader.LoadDir(folder))}
 }
 
-// newHelmConfig returns the configuration of Helm for a namespace and the URL of a server.
+// newHelmConfig returns Helm's configuration for a namespace on the server at url.
 func newHelmConfig(t *testing.T, kubeconfig, namespace, url string) *action.Configuration {
 	t.Helper()
 	flags := genericclioptions.NewConfigFlags(false)
@@ -70,7 +70,7 @@ func (h *helm) install(serverSide bool) {
 	must[release.Releaser](h.t)(install.Run(h.chart, nil))
 }
 
-// upgrade upgrades the release with values.
+// upgrade upgrades the release with the given values.
 func (h *helm) upgrade(values map[string]any) {
 	h.t.Helper()
 	upgrade := action.NewUpgrade(h.config)
@@ -95,7 +95,7 @@ func (h *helm) wantRelease(replicas int32, greeting string, extra bool) {
 	}
 }
 
-// wantHistory checks the secrets with Helm's release history.
+// wantHistory checks the statuses in the Secrets that contain Helm's release history.
 func (h *helm) wantHistory(statuses ...string) {
 	h.t.Helper()
 	kept := must[*corev1.SecretList](h.t)(h.kube.CoreV1().Secrets(h.namespace).List(h.t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,name=" + releaseName}))

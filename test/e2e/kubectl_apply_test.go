@@ -23,8 +23,8 @@ var applying = []kubectlBehavior{
 	{"by label selector", applySelector},
 }
 
-// guestbook writes the manifest of the guestbook for a new namespace, and returns the file and the
-// name of the namespace.
+// guestbook writes the manifest of the guestbook application with a new namespace. It returns the path of the
+// file and the name of the namespace.
 func guestbook(t *testing.T, k *kubectl) (file, namespace string) {
 	t.Helper()
 	manifest, err := os.ReadFile(filepath.Join("testdata", "guestbook.yaml"))
@@ -61,8 +61,8 @@ func applyUnchanged(t *testing.T, k *kubectl) {
 	file, _ := guestbook(t, k)
 	k.ok("apply", "-f", file)
 	before := k.ok("get", "-f", file, "-o", "jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}")
-	// kubectl prints "configured" if it sends a patch, even if the patch changes nothing, for example
-	// because of stringData.
+	// kubectl prints "configured" whenever it sends a patch. Some patches change nothing, for example because
+	// of stringData.
 	out := k.ok("apply", "-f", file)
 	if unchanged, all := strings.Count(out, " unchanged\n"), strings.Count(out, "\n"); unchanged < all-4 {
 		t.Errorf("%d of %d objects are unchanged:\n%s", unchanged, all, out)
@@ -78,7 +78,7 @@ metadata: {name: NAME}
 data: {DATA}
 `
 
-// configMap returns the manifest of a ConfigMap. data is the content of a YAML flow mapping.
+// configMap returns the manifest of a ConfigMap. data is the content of a YAML mapping in flow style.
 func configMap(name, data string) string {
 	return strings.NewReplacer("NAME", name, "DATA", data).Replace(configMapOf)
 }

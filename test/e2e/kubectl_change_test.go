@@ -94,7 +94,7 @@ func changeSet(t *testing.T, k *kubectl) {
 	k.prints(`{"tier":"front"}`, "get", "service", "web", "-o", "jsonpath={.spec.selector}")
 }
 
-// editor returns a shell command for KUBE_EDITOR that applies a sed expression to the file.
+// editor returns an environment in which KUBE_EDITOR applies a sed expression to the edited file.
 func editor(k *kubectl, expression string) []string {
 	script := k.file("editor.sh", "#!/bin/sh\nsed '"+expression+"' \"$1\" > \"$1.new\" && cat \"$1.new\" > \"$1\"\n")
 	return append(k.env, "KUBE_EDITOR=sh "+script)
@@ -114,7 +114,7 @@ func changeEdit(t *testing.T, k *kubectl) {
 func changeEditInvalid(t *testing.T, k *kubectl) {
 	createLabelled(k, map[string]string{"a": "tier: front"})
 	k.env = editor(k, "s/tier: front/tier: -front-/")
-	// kubectl opens the editor again. The editor then makes no change, and kubectl exits.
+	// kubectl opens the editor again. This time, the editor changes nothing, and kubectl exits.
 	stderr := k.fails(1, `configmaps "a" is invalid`, args("edit cm a")...)
 	if !strings.Contains(stderr, "Edit cancelled") {
 		t.Errorf("kubectl does not give up:\n%s", stderr)

@@ -35,7 +35,7 @@ var connecting = []kubectlBehavior{
 	{"does not connect to this machine through a proxy", proxyToNode},
 }
 
-// inBothProtocols runs a test with WebSockets, the default of kubectl, and with SPDY.
+// inBothProtocols runs a behavior first with WebSockets, the default of kubectl, and then with SPDY.
 func inBothProtocols(behavior func(t *testing.T, k *kubectl)) func(t *testing.T, k *kubectl) {
 	return func(t *testing.T, k *kubectl) {
 		createRunning(t, k)
@@ -45,8 +45,8 @@ func inBothProtocols(behavior func(t *testing.T, k *kubectl)) func(t *testing.T,
 	}
 }
 
-// createRunning creates a node with a kubelet, and a pod p on it with the containers c and d. Their
-// commands run on this machine.
+// createRunning creates a node with a kubelet, and on this node a pod p with the containers c and d. Some
+// commands of the containers run as processes on this machine.
 func createRunning(t *testing.T, k *kubectl) *kubelettest.Kubelet {
 	kubelet := kubelettest.New(t)
 	plain := kubelet.Run
@@ -60,7 +60,7 @@ func createRunning(t *testing.T, k *kubectl) *kubelettest.Kubelet {
 	return kubelet
 }
 
-// process runs a container command as a local process and returns its exit code.
+// process runs the command of a container as a local process and returns its exit code.
 func process(c *kubelettest.Command) int {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
@@ -71,8 +71,8 @@ func process(c *kubelettest.Command) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// createNode creates a node with the address of its kubelet, and a pod p on it with another
-// address.
+// createNode creates a node whose kubelet has the given address, and on this node a pod p with the address
+// podIP.
 func (k *kubectl) createNode(address string, port int, podIP string) {
 	k.t.Helper()
 	k.okWith(fmt.Sprintf(`
@@ -126,7 +126,7 @@ func execute(t *testing.T, k *kubectl) {
 	}
 }
 
-// executeOnTerminal checks that the command receives the size of the user's terminal.
+// executeOnTerminal checks that a command in the container receives the size of the user's terminal.
 func executeOnTerminal(t *testing.T, k *kubectl) {
 	out := k.onTerminal(33, 77, "exec", "-it", "p", "-c", "c", "--", "size")
 	if !strings.Contains(out, `{"Width":77,"Height":33}`) {
@@ -134,7 +134,7 @@ func executeOnTerminal(t *testing.T, k *kubectl) {
 	}
 }
 
-// copyFiles copies a folder to a container and back, with tar in the container.
+// copyFiles copies a folder to a container and back. The container runs tar.
 func copyFiles(t *testing.T, k *kubectl) {
 	there, here, back := t.TempDir(), filepath.Join(t.TempDir(), "folder"), t.TempDir()
 	if err := os.Mkdir(here, 0o700); err != nil {
@@ -161,7 +161,7 @@ func attach(t *testing.T, k *kubectl) {
 	}
 }
 
-// forwardPorts opens concurrent connections. Each client closes its side before the server has sent
+// forwardPorts opens concurrent connections. Each client half-closes its connection before the server has sent
 // the complete response.
 func forwardPorts(t *testing.T, k *kubectl) {
 	forwarded := k.begin("port-forward", "pod/p", ":80")
@@ -194,7 +194,7 @@ func sendAll(address, text string) (string, error) {
 	return string(got), err
 }
 
-// debugPod attaches to an ephemeral container when it runs.
+// debugPod attaches to an ephemeral container as soon as the container runs.
 func debugPod(t *testing.T, k *kubectl) {
 	createRunning(t, k)
 	done := make(chan string)

@@ -75,7 +75,7 @@ func createFromFlags(t *testing.T, k *kubectl) {
 	k.prints("kubernetes.io/tls", "get", "secret", "front", "-o", "jsonpath={.type}")
 }
 
-// createCommands returns the subcommands of "kubectl create" that create an object.
+// createCommands returns the subcommands of "kubectl create" that create an object and have no subcommands.
 func createCommands(root *cobra.Command) []string {
 	create, _, err := root.Find([]string{"create"})
 	if err != nil {
@@ -94,7 +94,7 @@ func createCommands(root *cobra.Command) []string {
 	return leaves(create)
 }
 
-// keyPair writes a certificate and its key, and returns the paths.
+// keyPair writes a certificate and its key to files, and returns the paths of the files.
 func (k *kubectl) keyPair() (certificate, key string) {
 	k.t.Helper()
 	pair := certificateFor(k.t, "example.com")
@@ -182,7 +182,7 @@ func createDryClient(t *testing.T, k *kubectl) {
 	k.fails(1, "not found", "get", "deployment", "web")
 }
 
-// createToken checks that a token is valid until the Secret to which it is bound is deleted.
+// createToken checks that a token is valid until the Secret to which the token is bound is deleted.
 func createToken(t *testing.T, k *kubectl) {
 	k.ok("create", "serviceaccount", "robot")
 	k.ok("create", "secret", "generic", "lease")
@@ -196,7 +196,7 @@ func createToken(t *testing.T, k *kubectl) {
 	k.prints("[invalid bearer token, service account token has been invalidated]", "create", "-f", review, "-o", "jsonpath={.status.error}")
 }
 
-// actAs checks that a user who impersonates another user has only the permissions of that other user.
+// actAs checks that a user who impersonates another user has only the other user's permissions.
 func actAs(t *testing.T, k *kubectl) {
 	k.prints(`jane ["a","b","system:authenticated"]`, "auth", "whoami", "--as=jane", "--as-group=a", "--as-group=b",
 		"-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}")

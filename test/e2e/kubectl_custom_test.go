@@ -10,7 +10,7 @@ var defining = []kubectlBehavior{
 	{"a definition with server-side apply", defineServerSide},
 }
 
-// boats returns the manifest of a definition of boats in a group.
+// boats returns the manifest of a definition of the resource boats in a group.
 func boats(group string) string {
 	return `
 apiVersion: apiextensions.k8s.io/v1
@@ -48,7 +48,7 @@ spec:
 `
 }
 
-// category returns a category that no other test on the same server uses.
+// category returns a category of resources that no other test on the same server uses.
 func category(group string) string { return "ships-of-" + strings.ReplaceAll(group, ".", "-") }
 
 func boat(group, name, spec string) string {
@@ -83,7 +83,8 @@ func defineLife(t *testing.T, k *kubectl) {
 	k.fails(1, "the server doesn't have a resource type", "get", "boats."+group)
 }
 
-// defineServerSide applies a definition that is too large for an annotation.
+// defineServerSide checks that a definition that is too large for the annotation of client-side apply can be
+// applied server-side.
 func defineServerSide(t *testing.T, k *kubectl) {
 	const group = "shipyard.example.com"
 	large := strings.Replace(boats(group), "A Boat floats.", strings.Repeat("It floats. ", 30<<10), 1)

@@ -34,7 +34,7 @@ func deleteMany(t *testing.T, k *kubectl) {
 func deleteManifest(t *testing.T, k *kubectl) {
 	file, namespace := guestbook(t, k)
 	k.ok("apply", "-f", file)
-	// The namespace is deleted first, with the objects that kubectl has not deleted yet.
+	// The namespace is deleted first, together with the objects that kubectl has not deleted yet.
 	out := k.ok("delete", "--wait=false", "--ignore-not-found", "-f", file)
 	if !strings.Contains(out, `namespace "`+namespace+`" deleted`) {
 		t.Errorf("the namespace was not deleted:\n%s", out)
@@ -47,7 +47,7 @@ func deleteCascade(t *testing.T, k *kubectl) {
 	for mode, finalizer := range map[string]string{"foreground": "foregroundDeletion", "orphan": "orphan"} {
 		k.ok(args("create deployment " + mode + " --image=nginx")...)
 		k.ok("delete", "deployment", mode, "--cascade="+mode, "--wait=false")
-		// The garbage collector may have removed the finalizer, and thereby the object.
+		// The garbage collector may already have removed the finalizer, and therefore the object.
 		if o := k.run(t.Context(), "", "get", "deployment", mode, "-o", "jsonpath={.metadata.finalizers[0]}"); o.code == 0 && o.stdout != finalizer {
 			t.Errorf("--cascade=%s left finalizers %q", mode, o.stdout)
 		}

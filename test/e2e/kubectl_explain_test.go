@@ -71,7 +71,7 @@ func clusterInfo(t *testing.T, k *kubectl) {
 }
 
 func serverVersion(t *testing.T, k *kubectl) {
-	// kubectl fails in a test binary, because the version of the client is unknown.
+	// kubectl version exits with an error in a test binary, because the version of the client is unknown.
 	if o := k.run(t.Context(), "", "version"); !regexp.MustCompile(`(?m)^Server Version: v1\.3\d\.\d+`).MatchString(o.stdout) {
 		t.Errorf("kubectl version printed\n%s%s", o.stdout, o.stderr)
 	}

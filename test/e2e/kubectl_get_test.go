@@ -80,7 +80,7 @@ func getNames(t *testing.T, k *kubectl) {
 	k.prints("configmap/c\nsecret/s", "get", "configmap/c", "secret/s", "-o", "name")
 }
 
-// createLabelled creates ConfigMaps. labels contains their labels by name.
+// createLabelled creates ConfigMaps. labels maps the name of each ConfigMap to its labels.
 func createLabelled(k *kubectl, labels map[string]string) {
 	for name, l := range labels {
 		k.okWith("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+", labels: {"+l+"}}\n", "create", "-f", "-")
@@ -205,7 +205,7 @@ func getRaw(t *testing.T, k *kubectl) {
 	k.prints("ok", "get", "--raw", "/readyz")
 	k.printsAll(args("get --raw /apis/apps/v1"), `"kind":"APIResourceList"`, `"name":"deployments/scale"`)
 	k.printsAll([]string{"get", "--raw", "/api/v1/namespaces/" + k.namespace}, `"kind":"Namespace"`, `"name":"`+k.namespace+`"`)
-	if !testserver.InControlPlane() { // the metrics of the process
+	if !testserver.InControlPlane() { // only the root control plane serves the metrics of the process
 		k.printsAll(args("get --raw /metrics"), "apiserver_request_total")
 	}
 	k.fails(1, "the server could not find the requested resource", "get", "--raw", "/nope")
@@ -237,7 +237,7 @@ func getDescribeEvents(t *testing.T, k *kubectl) {
 	k.matches(`(?s)Events:.*Warning +Odd +\S+ +tester +it looks odd`, "describe", "configmap", "c")
 }
 
-// recordEvent creates an event about a ConfigMap, like a controller.
+// recordEvent creates an event about a ConfigMap, as a controller would.
 func recordEvent(t *testing.T, k *kubectl, about *corev1.ConfigMap) {
 	t.Helper()
 	now := metav1.Now()

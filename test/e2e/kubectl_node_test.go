@@ -8,7 +8,7 @@ var keepingNodes = []kubectlBehavior{
 	{"drains pods by eviction", drainNode},
 }
 
-// createNode creates a node with the name of the test's namespace.
+// createNode creates a node that is named after the namespace of the test, and returns its name.
 func createNode(k *kubectl) string {
 	k.okWith("apiVersion: v1\nkind: Node\nmetadata: {name: "+k.namespace+", labels: {kubernetes.io/hostname: "+k.namespace+"}}\n", "create", "-f", "-")
 	return k.namespace

@@ -13,7 +13,7 @@ const leaseCandidate = `{"apiVersion":"coordination.k8s.io/v1alpha2","kind":"Lea
 const taintRule = `{"apiVersion":"resource.k8s.io/v1alpha3","kind":"DeviceTaintRule","metadata":{"name":"broken"},
 "spec":{"deviceSelector":{"driver":"gpu.example.com"},"taint":{"key":"example.com/broken","effect":"NoSchedule"}}}`
 
-// TestKubectlOnDemand checks kubectl with versions that are disabled by default.
+// TestKubectlOnDemand uses kubectl with API versions that are disabled by default.
 func TestKubectlOnDemand(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: []string{"--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true"}})
@@ -28,14 +28,14 @@ func TestKubectlOnDemand(t *testing.T) {
 	k.prints("1.38.0", "get", "leasecandidates.v1beta1.coordination.k8s.io", "c", "-o", "jsonpath={.spec.binaryVersion}")
 	k.ok(args("delete leasecandidates c")...)
 
-	// All versions return the same object.
+	// The object can be read in all versions.
 	k.okWith(taintRule, "create", "-f", "-")
 	for _, version := range []string{"v1alpha3", "v1beta2", "v1"} {
 		k.prints("resource.k8s.io/"+version, "get", "devicetaintrules."+version+".resource.k8s.io", "broken", "-o", "jsonpath={.apiVersion}")
 	}
 }
 
-// TestKubectlWithoutBetas checks that kubectl finds no beta version if they are disabled.
+// TestKubectlWithoutBetas checks that kubectl finds no beta versions if they are disabled.
 func TestKubectlWithoutBetas(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: []string{"--runtime-config=api/beta=false"}})

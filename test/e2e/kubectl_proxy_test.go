@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestKubectlProxy checks that kubectl and kubectl proxy reach kubelets, pods and services whose
-// addresses are only reachable through an egress proxy.
+// TestKubectlProxy checks that kubectl and "kubectl proxy" can connect to kubelets, pods and services that are
+// only reachable through an egress proxy.
 func TestKubectlProxy(t *testing.T) {
 	t.Parallel()
 	kubelet := kubelettest.New(t)

@@ -18,7 +18,7 @@ var rollingOut = []kubectlBehavior{
 	{"knows the revisions of a stateful set", rolloutControllerRevisions},
 }
 
-// newRevision creates a ReplicaSet for the current template, in place of the deployment controller.
+// newRevision creates a ReplicaSet for the current pod template, as the deployment controller would.
 func newRevision(t *testing.T, k *kubectl, deployment string, revision int) {
 	t.Helper()
 	d, err := k.client.AppsV1().Deployments(k.namespace).Get(t.Context(), deployment, metav1.GetOptions{})
@@ -41,7 +41,7 @@ func newRevision(t *testing.T, k *kubectl, deployment string, revision int) {
 	}
 }
 
-// twoRevisions creates a deployment of nginx:1 and updates it to nginx:2.
+// twoRevisions creates a Deployment with the image nginx:1 and updates the image to nginx:2.
 func twoRevisions(t *testing.T, k *kubectl) {
 	k.ok(args("create deployment web --image=nginx:1")...)
 	newRevision(t, k, "web", 1)

@@ -34,7 +34,7 @@ func kubectlMain() {
 // kubectlTimeout is the timeout of a command.
 const kubectlTimeout = 2 * time.Minute
 
-// kubectl runs commands in one namespace. It is safe for concurrent use.
+// kubectl runs kubectl commands in one namespace. It is safe for concurrent use.
 type kubectl struct {
 	t         *testing.T
 	binary    string
@@ -43,8 +43,8 @@ type kubectl struct {
 	env       []string
 }
 
-// newKubectl returns a kubectl with a new namespace. The home directory contains the discovery
-// cache, which the tests of one server share.
+// newKubectl returns a kubectl with a new namespace. The discovery cache is in the directory home, which all
+// tests with the same server can share.
 func newKubectl(t *testing.T, srv *testserver.Server, home string) *kubectl {
 	t.Helper()
 	binary, err := os.Executable()
@@ -81,13 +81,13 @@ func (k *kubectl) run(ctx context.Context, input string, args ...string) outcome
 	return outcome{stdout.String(), stderr.String(), c.ProcessState.ExitCode()}
 }
 
-// running is a command that runs until the test ends.
+// running is a command that runs in the background.
 type running struct {
 	k      *kubectl
 	stdout testserver.Buffer
 }
 
-// begin starts a command, which is killed at the end of the test.
+// begin starts a command in the background. The command is killed when the test ends.
 func (k *kubectl) begin(args ...string) *running {
 	k.t.Helper()
 	r := &running{k: k}
@@ -117,7 +117,7 @@ func (k *kubectl) ok(args ...string) string {
 	return k.okWith("", args...)
 }
 
-// okWith is like ok, for a command that reads from standard input.
+// okWith is like ok, but passes input to the command as standard input.
 func (k *kubectl) okWith(input string, args ...string) string {
 	k.t.Helper()
 	o := k.run(k.t.Context(), input, args...)
@@ -127,14 +127,14 @@ func (k *kubectl) okWith(input string, args ...string) string {
 	return o.stdout
 }
 
-// fails runs a command that must exit with the code and print message to standard error. It returns the
-// complete standard error.
+// fails runs a command that must exit with the given code and print message to standard error. It returns
+// everything that the command has printed to standard error.
 func (k *kubectl) fails(code int, message string, args ...string) string {
 	k.t.Helper()
 	return k.failsWith("", code, message, args...)
 }
 
-// failsWith is like fails, for a command that reads from standard input.
+// failsWith is like fails, but passes input to the command as standard input.
 func (k *kubectl) failsWith(input string, code int, message string, args ...string) string {
 	k.t.Helper()
 	o := k.run(k.t.Context(), input, args...)
@@ -145,7 +145,7 @@ func (k *kubectl) failsWith(input string, code int, message string, args ...stri
 	return o.stderr
 }
 
-// prints runs a command that must print exactly the text, ignoring white space at both ends.
+// prints runs a command and checks that its output is want, ignoring white space at both ends.
 func (k *kubectl) prints(want string, args ...string) {
 	k.t.Helper()
 	if got := k.ok(args...); strings.TrimSpace(got) != want {
@@ -165,7 +165,7 @@ func (k *kubectl) printsAll(args []string, parts ...string) string {
 	return got
 }
 
-// matches runs a command and checks that its output matches the expression, which may span lines.
+// matches runs a command and checks that its output matches a regular expression.
 func (k *kubectl) matches(pattern string, args ...string) {
 	k.t.Helper()
 	if got := k.ok(args...); !regexp.MustCompile(pattern).MatchString(got) {
@@ -173,7 +173,7 @@ func (k *kubectl) matches(pattern string, args ...string) {
 	}
 }
 
-// file writes a file that is removed at the end of the test, and returns its path.
+// file writes content to a temporary file with the given name and returns its path.
 func (k *kubectl) file(name, content string) string {
 	k.t.Helper()
 	path := filepath.Join(k.t.TempDir(), name)

@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// kubectlBehavior is a test of one use of kubectl.
+// kubectlBehavior is a test of one way of using kubectl.
 type kubectlBehavior struct {
 	name string
 	run  func(t *testing.T, k *kubectl)

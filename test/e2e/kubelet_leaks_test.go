@@ -28,7 +28,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// cut is a set of connections that can be reset, as if a machine failed.
+// cut is a set of connections that the test can reset, as if a machine failed.
 type cut struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -48,8 +48,8 @@ func (c *cut) add(conn net.Conn) {
 	c.conns = append(c.conns, conn)
 }
 
-// relay accepts connections and forwards them to an address. It is a listener because client-go's
-// WebSockets ignore a custom dialer.
+// relay returns the address of a listener that forwards each connection to the given address. It is a listener
+// because client-go's WebSockets ignore a custom dialer.
 func (c *cut) relay(t *testing.T, address string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -85,7 +85,7 @@ func (c *cut) all() {
 	}
 }
 
-// leakTest is a server between a client and a kubelet. The test can cut all connections.
+// leakTest is a server between a client and a kubelet. The test can reset the connections on both sides.
 type leakTest struct {
 	kubelet           *kubelettest.Kubelet
 	client            *kubelet.Client
@@ -135,7 +135,7 @@ func newLeakTest(t *testing.T) *leakTest {
 	return f
 }
 
-// session is an open session that echoes in to out.
+// session is an open session. Everything that is written to in can be read from out.
 type session struct {
 	in    io.Writer
 	out   io.Reader
@@ -233,8 +233,8 @@ func (f *leakTest) follow(t *testing.T) session {
 	return session{f.log, fromOut, func() { cancel(); _ = fromOut.Close() }}
 }
 
-// TestNothingLeaks checks that the server ends its goroutines and connections of a session if the
-// client, the kubelet or the server ends. It is not parallel, because it counts goroutines.
+// TestNothingLeaks checks that the server stops a session's goroutines and closes its connections when the
+// client, the kubelet or the server goes away. It is not parallel, because it counts goroutines.
 func TestNothingLeaks(t *testing.T) {
 	for who, end := range map[string]func(*leakTest){
 		"client": func(f *leakTest) { f.toHere.all() }, "kubelet": func(f *leakTest) { f.toKubelet.all() }, "server": func(f *leakTest) { f.stop() },
@@ -268,7 +268,7 @@ func testLeak(t *testing.T, begin func(*testing.T, *leakTest) session, end func(
 	awaitNone(t, regexp.MustCompile(`kubelettest\.\(|spdystream`))
 }
 
-// awaitNone waits until no goroutine has a function in its stack.
+// awaitNone waits until no goroutine has a matching function in its stack.
 func awaitNone(t *testing.T, function *regexp.Regexp) {
 	t.Helper()
 	eventually(t, func() error {
@@ -279,7 +279,7 @@ func awaitNone(t *testing.T, function *regexp.Regexp) {
 	})
 }
 
-// goroutines returns the stacks that contain a function, except for stacks of the test itself.
+// goroutines returns the stacks that contain a matching function, except for the stack of the test itself.
 func goroutines(function *regexp.Regexp) []string {
 	buffer := make([]byte, 4<<20)
 	buffer = buffer[:runtime.Stack(buffer, true)]

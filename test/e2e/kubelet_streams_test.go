@@ -29,7 +29,7 @@ func streamError(w http.ResponseWriter, _ *http.Request, err error) {
 	http.Error(w, err.Error(), http.StatusInternalServerError)
 }
 
-// streams is a server that forwards /exec/..., /attach/... and /portForward/... to a kubelet.
+// streams is a server that forwards the paths /exec/..., /attach/... and /portForward/... to a kubelet.
 type streams struct {
 	*kubelettest.Kubelet
 	client *kubelet.Client
@@ -64,7 +64,7 @@ func (f *streams) locate(t *testing.T, host string) *kubelet.ConnectionInfo {
 	return at
 }
 
-// run runs a command as kubectl does, over WebSockets or SPDY.
+// run runs a command as kubectl does. It uses WebSockets if webSockets is true, and SPDY otherwise.
 func (f *streams) run(t *testing.T, webSockets bool, path string, options remotecommand.StreamOptions) error {
 	t.Helper()
 	config := &rest.Config{Host: f.front.URL}
@@ -88,7 +88,7 @@ func eachProtocol(t *testing.T, test func(t *testing.T, webSockets bool)) {
 	}
 }
 
-// TestInput checks that input and its end arrive, in both protocols.
+// TestInput checks in both protocols that a command receives the complete input and the end of the input.
 func TestInput(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, webSockets bool) {
@@ -102,7 +102,7 @@ func TestInput(t *testing.T) {
 	})
 }
 
-// TestExitCode checks that the client receives the exit code of a command and its standard error.
+// TestExitCode checks that the client receives the exit code and the standard error of a command.
 func TestExitCode(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, webSockets bool) {
@@ -142,7 +142,7 @@ func TestResize(t *testing.T) {
 	})
 }
 
-// TestKubeletRejection checks that the client receives the reason of a rejection by the kubelet.
+// TestKubeletRejection checks that the client receives the reason if the kubelet rejects a request.
 func TestKubeletRejection(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, webSockets bool) {
@@ -158,7 +158,7 @@ func TestKubeletRejection(t *testing.T) {
 	})
 }
 
-// TestClientDisconnects checks that the kubelet is notified if the client disconnects.
+// TestClientDisconnects checks that the kubelet's request ends when the client disconnects.
 func TestClientDisconnects(t *testing.T) {
 	t.Parallel()
 	f := newStreams(t, &kubelet.Streams{Stdin: true, Stdout: true})
@@ -183,7 +183,7 @@ func TestClientDisconnects(t *testing.T) {
 	f.Close()       // waits for the kubelet's handlers
 }
 
-// TestPortForward checks that ports are forwarded in SPDY, and in SPDY over WebSockets.
+// TestPortForward checks that ports are forwarded over SPDY, and over SPDY inside WebSockets.
 func TestPortForward(t *testing.T) {
 	t.Parallel()
 	f := newStreams(t, nil)

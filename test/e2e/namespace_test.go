@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// newNamespace creates a namespace for one test and returns its name. It waits for the objects that
-// controllers create, so that watches do not receive them.
+// newNamespace creates a namespace for one test and returns its name. It waits until controllers have created
+// their objects in the namespace, so that watches of the test do not receive these objects.
 func newNamespace(t *testing.T, client kubernetes.Interface) string {
 	t.Helper()
 	ns, err := client.CoreV1().Namespaces().Create(t.Context(),

@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestWatchesResumeAfterRestart restarts the server and resumes a watch from its last revision:
-// each change before and after arrives once, in order.
+// TestWatchesResumeAfterRestart restarts the server and resumes a watch from its last revision. The watch must
+// receive each change before and after the restart once, in order.
 func TestWatchesResumeAfterRestart(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -41,8 +41,7 @@ func TestWatchesResumeAfterRestart(t *testing.T) {
 	wantEvents(t, retrying, append(want, "DELETED m0-0")...)
 }
 
-// TestInformersSurviveRestart checks an informer during a restart, with writes just before and
-// after it.
+// TestInformersSurviveRestart checks that an informer receives the writes just before and just after a restart.
 func TestInformersSurviveRestart(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -72,8 +71,7 @@ func TestInformersSurviveRestart(t *testing.T) {
 	})
 }
 
-// TestRestartPreservesObjects compares the bytes, revisions and UIDs of objects before and after a
-// restart.
+// TestRestartPreservesObjects checks that a restart does not change the encoding, revision or UID of objects.
 func TestRestartPreservesObjects(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -101,14 +99,15 @@ func TestRestartPreservesObjects(t *testing.T) {
 	if revision(t, after.ResourceVersion) < revision(t, before.ResourceVersion) {
 		t.Errorf("revision %s after %s", after.ResourceVersion, before.ResourceVersion)
 	}
-	// A paged list continues at its revision.
+	// After the restart, a paged list continues at the revision of its first page.
 	rest := must[*corev1.ConfigMapList](t)(c.maps.List(t.Context(), metav1.ListOptions{LabelSelector: "app=test", Continue: page.Continue}))
 	if len(page.Items)+len(rest.Items) != 90 {
 		t.Errorf("%d and %d objects on the pages, want 90", len(page.Items), len(rest.Items))
 	}
 }
 
-// acknowledged contains the acknowledged writes: the last value by name, "" for a deleted object.
+// acknowledged records the acknowledged writes. values maps the name of each object to its last value, or to ""
+// if it was deleted.
 type acknowledged struct {
 	mu     sync.Mutex
 	values map[string]string
@@ -126,8 +125,8 @@ func (a *acknowledged) note(name, value string, err error) {
 	}
 }
 
-// TestKillKeepsAcknowledgedWrites kills the server several times during concurrent creations, changes
-// and deletions. All acknowledged writes must be stored afterwards, and a watch must have received them.
+// TestKillKeepsAcknowledgedWrites kills the server several times while clients concurrently create, change and
+// delete objects. Afterwards, all acknowledged writes must be stored, and a watch must have received them.
 func TestKillKeepsAcknowledgedWrites(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -150,7 +149,7 @@ func TestKillKeepsAcknowledgedWrites(t *testing.T) {
 	}
 }
 
-// writeUntil creates, changes and deletes objects sequentially until the context ends or a write fails.
+// writeUntil creates, changes and deletes one object after another until ctx ends or a write fails.
 func writeUntil(ctx context.Context, c *clients, writes *acknowledged, prefix string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		name := fmt.Sprintf("%s-%d", prefix, i)
@@ -172,7 +171,7 @@ func writeUntil(ctx context.Context, c *clients, writes *acknowledged, prefix st
 	}
 }
 
-// writtenAtLeast waits until the server has acknowledged writes of n objects.
+// writtenAtLeast waits until the server has acknowledged writes to n objects.
 func writtenAtLeast(t *testing.T, writes *acknowledged, n int) {
 	t.Helper()
 	eventually(t, func() error {
@@ -212,7 +211,7 @@ func compareWithServer(t *testing.T, c *clients, writes *acknowledged) {
 	wantError(t, err, apierrors.IsAlreadyExists, "AlreadyExists")
 }
 
-// TestEventsExpire checks that events are deleted after --event-ttl.
+// TestEventsExpire checks that events are deleted after the duration of --event-ttl.
 func TestEventsExpire(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: []string{"--event-ttl=1s"}})
@@ -232,8 +231,8 @@ func TestEventsExpire(t *testing.T) {
 	must[*corev1.ConfigMap](t)(c.maps.Get(t.Context(), "stays", metav1.GetOptions{}))
 }
 
-// TestStopEndsWatches checks that a stopping server ends open watches gracefully, instead of waiting
-// for them.
+// TestStopEndsWatches checks that a server that is stopping ends open watches gracefully and does not wait for
+// clients to close them.
 func TestStopEndsWatches(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})

@@ -27,16 +27,16 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// rollingWriters is the number of clients that write during the restarts. Before the next restart, they write
-// at least rollingRounds objects each, on average.
+// rollingWriters is the number of clients that write during the restarts. rollingRounds is the average number
+// of objects that each client must write before the next restart.
 const (
 	rollingWriters = 6
 	rollingRounds  = 20
 )
 
-// TestRollingRestart restarts three servers over one etcd, one after another. Clients connect
-// through a load balancer. No request of client-go fails, a RetryWatcher and an informer receive
-// every change, and a leader keeps its lease.
+// TestRollingRestart restarts three servers over one etcd, one after another. Clients connect through a load
+// balancer. No request of client-go may fail, a RetryWatcher and an informer must receive every change, and a
+// leader must keep its lease.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	testserver.RootOnly(t, "the load balancer has no path")
@@ -75,7 +75,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
-// startSharing starts servers with the same keys over one etcd.
+// startSharing starts n servers that use the same keys and the same etcd.
 func startSharing(t *testing.T, n int) []*testserver.Server {
 	t.Helper()
 	urls := "--etcd-servers=" + strings.Join(etcdtest.Start(t, etcdtest.Options{}).URLs(), ",")
@@ -104,8 +104,8 @@ func copyKeys(from, to string) error {
 	})
 }
 
-// balance returns the address of a load balancer, which distributes connections in turn to the
-// servers that accept them.
+// balance starts a load balancer and returns its address. It distributes connections in turn over the servers
+// that accept them.
 func balance(t *testing.T, servers []*testserver.Server) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -136,7 +136,7 @@ func passOn(ctx context.Context, conn net.Conn, servers []*testserver.Server, fi
 			continue
 		}
 		defer to.Close()
-		go func() { // ends with either connection
+		go func() { // ends when either connection ends
 			_, _ = io.Copy(to, conn)
 			to.Close()
 		}()
@@ -145,7 +145,7 @@ func passOn(ctx context.Context, conn net.Conn, servers []*testserver.Server, fi
 	}
 }
 
-// rollingWork contains the writes and the progress of the writers.
+// rollingWork records the writes and the progress of the writers.
 type rollingWork struct {
 	over   atomic.Bool
 	rounds atomic.Int64
@@ -163,8 +163,8 @@ func (w *rollingWork) wrote(m *corev1.ConfigMap, kind string) {
 	w.written[m.ResourceVersion] = kind + " " + m.Name
 }
 
-// write creates, reads, changes and deletes objects until the restarts are over. It returns an error if
-// any request fails.
+// write creates, reads, changes and deletes objects until all restarts are complete. It returns an error if any
+// request fails.
 func (w *rollingWork) write(ctx context.Context, c *clients, id int) error {
 	for n := 0; !w.over.Load(); n++ {
 		name := fmt.Sprintf("w%d-%d", id, n)
@@ -208,7 +208,8 @@ func (w *rollingWork) write(ctx context.Context, c *clients, id int) error {
 	return nil
 }
 
-// awaitProgress waits until the writers have written some more objects, or a writer has failed.
+// awaitProgress waits until the writers have written more objects, as specified by rollingRounds, or until ctx
+// ends because a writer has failed.
 func (w *rollingWork) awaitProgress(t *testing.T, ctx context.Context) {
 	t.Helper()
 	want := w.rounds.Load() + rollingWriters*rollingRounds
@@ -220,8 +221,8 @@ func (w *rollingWork) awaitProgress(t *testing.T, ctx context.Context) {
 	})
 }
 
-// followAll starts a watch of all ConfigMaps. The returned function waits for a revision, and
-// returns the events up to it without deletions.
+// followAll starts a watch of all ConfigMaps. The returned function waits for the event with the given
+// revision, and returns all events up to and including this event.
 func followAll(t *testing.T, c *clients) func(revision string) []*watch.Event {
 	t.Helper()
 	w := c.retryWatcher(t)
@@ -243,7 +244,7 @@ func followAll(t *testing.T, c *clients) func(revision string) []*watch.Event {
 	}
 }
 
-// compareEvents checks that a watch has received each write once, in order.
+// compareEvents checks that a watch has received every write exactly once, in order.
 func compareEvents(t *testing.T, received []*watch.Event, written map[string]string) {
 	t.Helper()
 	last := uint64(0)
@@ -267,7 +268,7 @@ func compareEvents(t *testing.T, received []*watch.Event, written map[string]str
 	}
 }
 
-// startInformer starts an informer of ConfigMaps.
+// startInformer starts an informer for ConfigMaps and waits until it has synced.
 func startInformer(t *testing.T, c *clients) cache.SharedIndexInformer {
 	t.Helper()
 	factory := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithNamespace(c.namespace))
@@ -278,7 +279,7 @@ func startInformer(t *testing.T, c *clients) cache.SharedIndexInformer {
 	return informer
 }
 
-// sameAsStored compares the cache of an informer with a list.
+// sameAsStored returns an error unless the cache of an informer contains the same objects as a list.
 func sameAsStored(t *testing.T, c *clients, informer cache.SharedIndexInformer) error {
 	t.Helper()
 	list, err := c.maps.List(t.Context(), metav1.ListOptions{LabelSelector: labels.Everything().String()})

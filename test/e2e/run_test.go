@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// mainstayRun returns the command "mainstay run" with the given arguments.
+// mainstayRun returns a "mainstay run" command with the given arguments.
 func mainstayRun(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	binary, err := testserver.Binary()
@@ -21,8 +21,8 @@ func mainstayRun(t *testing.T, args ...string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), binary, append([]string{"run"}, args...)...)
 }
 
-// bashTest is a test in bash. $0 is the test binary, which acts as kubectl if the variable KUBECTL
-// is set.
+// bashTest is a bash script. $0 is the test binary, which acts as kubectl if the environment variable named by
+// $KUBECTL is set.
 const bashTest = `set -euo pipefail
 kubectl() { env "$KUBECTL=1" "$0" "$@"; }
 kubectl create configmap settings --from-literal=colour=blue
@@ -31,7 +31,7 @@ if kubectl --context=jane get secrets; then exit 1; fi
 kubectl delete namespace kube-node-lease --wait
 echo content`
 
-// TestRunBash runs a test in bash with "mainstay run".
+// TestRunBash runs a bash script with "mainstay run".
 func TestRunBash(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")
@@ -49,11 +49,11 @@ func TestRunBash(t *testing.T) {
 	}
 }
 
-// fetchTimeout is the timeout for the download of packages.
+// fetchTimeout is the timeout for downloading packages.
 const fetchTimeout = 2 * time.Minute
 
-// TestRunNode tests mainstay run -- npm test with @kubernetes/client-node. It is skipped if Node.js
-// is missing or its packages cannot be downloaded.
+// TestRunNode runs "mainstay run -- npm test" with @kubernetes/client-node. The test is skipped if Node.js is
+// missing or its packages cannot be downloaded.
 func TestRunNode(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal returns both ends of a pseudoterminal with the given size.
+// openTerminal opens a pseudoterminal of the given size in characters, and returns both of its ends.
 func openTerminal(height, width uint16) (user, program *os.File, err error) {
 	if user, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return nil, nil, err
@@ -29,7 +29,7 @@ func openTerminal(height, width uint16) (user, program *os.File, err error) {
 	return user, program, err
 }
 
-// onTerminal runs a command on a terminal, and returns the screen output.
+// onTerminal runs a command in a terminal of the given size, and returns the output on the terminal.
 func (k *kubectl) onTerminal(height, width uint16, args ...string) string {
 	k.t.Helper()
 	user, program, err := openTerminal(height, width)
@@ -44,7 +44,7 @@ func (k *kubectl) onTerminal(height, width uint16, args ...string) string {
 		k.t.Fatal(err)
 	}
 	_ = program.Close()
-	seen, _ := io.ReadAll(user) // returns an error after the last program has closed the terminal
+	seen, _ := io.ReadAll(user) // returns an error after the last process has closed the terminal
 	if err := c.Wait(); err != nil {
 		k.t.Errorf("kubectl %v: %v\n%s", args, err, seen)
 	}
