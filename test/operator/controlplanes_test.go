@@ -11,8 +11,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestManyControlPlanes runs an operator in each of 100 control planes of one server at the same time. The sites have
-// equal names, so an operator that sees another control plane reports the wrong domain.
+// TestManyControlPlanes runs one operator in each of 100 control planes of one server at the same time. The
+// sites have the same names in all control planes, so an operator that receives objects of another control
+// plane reports the wrong domain.
 func TestManyControlPlanes(t *testing.T) {
 	t.Parallel()
 	testserver.RootOnly(t, "control planes have no control planes")
@@ -54,7 +55,7 @@ func TestManyControlPlanes(t *testing.T) {
 		}
 	}
 	for _, w := range all {
-		eventually(t, func() error { // after the finalizer, and with garbage collection
+		eventually(t, func() error { // after the finalizer is removed and the garbage collector has run
 			if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "shop"}, &Site{}); client.IgnoreNotFound(err) != nil || err == nil {
 				return fmt.Errorf("get of the deleted site: error %v, want NotFound", err)
 			}

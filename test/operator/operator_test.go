@@ -30,21 +30,20 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// eventually calls the condition until it returns nil. It fails the test with the last error after
-// a minute.
+// eventually calls condition until it returns nil. After a minute, it ends the test with the last error.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
 	testserver.Eventually(t, time.Minute, condition)
 }
 
-// environment is a server with the definition, and a client without a cache.
+// environment is a server that serves the definition of sites, and a client without a cache.
 type environment struct {
 	server *testserver.Server
 	config *rest.Config
 	client client.Client
 	scheme *runtime.Scheme
 	dns    *dns
-	// reconciled counts calls of the reconciler.
+	// reconciled counts the calls of the reconciler.
 	reconciled atomic.Int64
 }
 
@@ -56,7 +55,7 @@ func newEnvironment(t *testing.T) *environment {
 	return w
 }
 
-// newEnvironmentOf is like newEnvironment, for an existing API. The result has no server.
+// newEnvironmentOf is like newEnvironment, but uses an existing API. The field server of the result is nil.
 func newEnvironmentOf(t *testing.T, config *rest.Config) *environment {
 	t.Helper()
 	w := &environment{config: config, scheme: runtime.NewScheme(), dns: &dns{records: map[string]string{}}}
@@ -74,7 +73,7 @@ func newEnvironmentOf(t *testing.T, config *rest.Config) *environment {
 	if err := w.client.Create(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
-	// Discovery must contain the kind before the operator starts.
+	// The operator must not start before discovery contains the kind.
 	eventually(t, func() error {
 		if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(crd), crd); err != nil {
 			return err
@@ -101,7 +100,7 @@ func readDefinition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// counted counts the calls of a reconciler.
+// counted is a reconciler that counts its calls.
 type counted struct {
 	*reconciler
 	count *atomic.Int64
@@ -143,7 +142,7 @@ func newSite(name string) *Site {
 	}}
 }
 
-// settled waits until the operator has reported the current generation of a site.
+// settled waits until the operator has reported the current generation of a site, and returns the site.
 func (w *environment) settled(t *testing.T, name string) *Site {
 	t.Helper()
 	site := &Site{}
@@ -165,7 +164,7 @@ func (w *environment) deployment(t *testing.T, name string) (*appsv1.Deployment,
 	return d, err
 }
 
-// TestOperator creates, updates and deletes a site, and restarts the server in between.
+// TestOperator creates, updates and deletes a site. It restarts the server in between.
 func TestOperator(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -250,8 +249,8 @@ func TestOperator(t *testing.T) {
 	}
 }
 
-// TestNoEndlessReconciling checks that an operator stops reconciling: an unchanged status write
-// creates no event, and a changed one does not change the generation.
+// TestNoEndlessReconciling checks that the operator does not trigger itself endlessly: a status write without
+// changes creates no event, and a status write with changes does not change the generation.
 func TestNoEndlessReconciling(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -265,14 +264,14 @@ func TestNoEndlessReconciling(t *testing.T) {
 	for i := range sites {
 		w.settled(t, fmt.Sprint("site", i))
 	}
-	// The creation of a site, its finalizer and its two objects trigger reconciliations; conflicts
-	// trigger a few more.
+	// The creation of a site, its finalizer, and its two objects trigger reconciliations. Conflicts trigger a
+	// few more.
 	if n := w.reconciled.Load(); n > 10*sites {
 		t.Errorf("%d sites were reconciled %d times", sites, n)
 	}
 }
 
-// TestClient tests the requests of operators other than reconciliation.
+// TestClient tests typical requests of operators, apart from those of the reconciler.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -379,7 +378,7 @@ func clientMetadata(t *testing.T, w *environment) {
 	}
 }
 
-// clientGrow adds a field to the definition, like a new release of an operator.
+// clientGrow adds a field to the definition, as a new release of an operator might do.
 func clientGrow(t *testing.T, w *environment) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	eventually(t, func() error {

@@ -20,14 +20,14 @@ import (
 
 const finalizer = "web.example.com/dns"
 
-// reconciler creates the objects of sites. dns simulates a resource outside of the cluster, which
-// the finalizer removes.
+// reconciler creates the objects of sites. dns simulates a resource outside of the cluster, which must be
+// removed before the finalizer.
 type reconciler struct {
 	client.Client
 	dns *dns
 }
 
-// dns contains the names of sites by domain.
+// dns maps domains to the names of sites.
 type dns struct {
 	mu      sync.Mutex
 	records map[string]string
@@ -49,7 +49,7 @@ func (d *dns) get(domain string) string {
 	return d.records[domain]
 }
 
-// setUp registers do as the reconciler. A test passes r, or a wrapper of it.
+// setUp registers do as the reconciler. do is r itself or a wrapper of r.
 func (r *reconciler) setUp(mgr ctrl.Manager, do reconcile.Reconciler) error {
 	anyName := true // managers of several tests run in one process
 	err := ctrl.NewControllerManagedBy(mgr).

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// groupVersion is the group version of the definition in testdata.
+// groupVersion is the group version of the definition in testdata/.
 var groupVersion = schema.GroupVersion{Group: "web.example.com", Version: "v1"}
 
 // Site is a web site.
@@ -78,7 +78,7 @@ func addToScheme(s *runtime.Scheme) {
 	metav1.AddToGroupVersion(s, groupVersion)
 }
 
-// newUnstructuredSite returns a Site for clients without its Go type.
+// newUnstructuredSite returns a Site for clients that do not have its Go type.
 func newUnstructuredSite(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": groupVersion.String(), "kind": "Site",

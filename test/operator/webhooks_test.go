@@ -24,18 +24,18 @@ import (
 	"mainstay.dev/mainstay/internal/host/pki"
 )
 
-// hooks is the webhook server of an operator, behind the service default/hooks.
+// hooks is the webhook server of an operator. The API server reaches it through the service default/hooks.
 type hooks struct {
 	bundle []byte
 	port   int32
 	stop   context.CancelFunc
 	done   chan error
-	// asked counts the reviewed objects.
+	// asked counts the objects that the validating webhook has reviewed.
 	asked atomic.Int64
 }
 
-// startHooks starts a webhook server of controller-runtime with the DNS name of a service. The
-// endpoints of the service are on this machine.
+// startHooks starts a webhook server of controller-runtime, whose certificate is for the DNS name of a service.
+// It also creates the service, whose endpoint is on this machine.
 func startHooks(t *testing.T, w *environment) *hooks {
 	t.Helper()
 	authority, err := pki.Open(t.TempDir())
@@ -76,8 +76,8 @@ func (h *hooks) end(t *testing.T) {
 	}
 }
 
-// mutate makes a change that depends on the kind: it adds a container without defaults to a Deployment, an
-// unknown field and a label to a Site, and an invalid value to a ConfigMap.
+// mutate changes an object depending on its kind: it adds a container without default values to a Deployment,
+// an unknown field and a label to a Site, and an invalid value to a ConfigMap.
 func mutate(_ context.Context, r admission.Request) admission.Response {
 	var object map[string]any
 	if err := json.Unmarshal(r.Object.Raw, &object); err != nil {
@@ -105,7 +105,7 @@ func mutate(_ context.Context, r admission.Request) admission.Response {
 	return admission.PatchResponseFromRaw(r.Object.Raw, patched)
 }
 
-// validate rejects objects with the name "bad", and deletions of objects with the name "kept".
+// validate denies writes of objects named "bad", and deletions of objects whose names start with "kept".
 func (h *hooks) validate(_ context.Context, r admission.Request) admission.Response {
 	h.asked.Add(1)
 	var old metav1.PartialObjectMetadata
@@ -119,7 +119,7 @@ func (h *hooks) validate(_ context.Context, r admission.Request) admission.Respo
 	return admission.Allowed("")
 }
 
-// configure registers the webhook of a path for resources.
+// configure registers the mutating or the validating webhook for the given resources.
 func (h *hooks) configure(t *testing.T, w *environment, mutating bool, policy admissionregistrationv1.FailurePolicyType, resources ...string) {
 	t.Helper()
 	none, path := admissionregistrationv1.SideEffectClassNone, "/validate"
@@ -162,8 +162,8 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// TestMutatingWebhooks checks that changes of a webhook are defaulted and pruned, and that errors
-// caused by them name the webhook.
+// TestMutatingWebhooks checks that the changes that a webhook makes are defaulted and pruned, and that errors
+// that these changes cause name the webhook.
 func TestMutatingWebhooks(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -205,7 +205,7 @@ func TestMutatingWebhooks(t *testing.T) {
 	}
 }
 
-// named fails the test unless an error has the code, contains the text, and names the webhook.
+// named fails the test unless err has the given code, contains text, and names the webhook.
 func named(t *testing.T, err error, code int32, text string) {
 	t.Helper()
 	var status apierrors.APIStatus
@@ -219,9 +219,8 @@ func named(t *testing.T, err error, code int32, text string) {
 	}
 }
 
-// TestValidatingWebhooks checks rejections of objects of all kinds and of each object of a
-// collection, and that requests succeed if the webhook is unavailable and its failure policy is
-// Ignore.
+// TestValidatingWebhooks checks that a webhook can reject objects of all kinds and each object of a collection.
+// It also checks that requests succeed if the webhook is unavailable and its failure policy is Ignore.
 func TestValidatingWebhooks(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
