@@ -1,3 +1,3 @@
-// Package policies tests typical published admission policies, each with objects that it allows,
-// rejects or changes, on its own server.
+// Package policies tests typical published admission policies on one server, each with objects that the policy
+// allows, rejects or changes.
 package policies

@@ -26,15 +26,16 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// Annotations of the test objects: the expected result ("allowed", "refused: " or "warns: " with a
-// part of the message), and JSON that the stored object contains.
+// These are annotations of the test objects. expect is the expected result: "allowed", or "refused: " or
+// "warns: " followed by a part of the message. becomes is JSON that the stored object must contain.
 const (
 	expect  = "test/expect"
 	becomes = "test/becomes"
 )
 
-// TestFixtures creates the objects of each file in a namespace with the name of the file: policies with their
-// bindings and parameters, and then test objects. It checks the result of each test object.
+// TestFixtures creates the objects of each file in a namespace that has the name of the file. It first creates
+// policies with their bindings and parameters, and then the test objects, and checks the result of each test
+// object.
 func TestFixtures(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.yaml")
@@ -45,7 +46,7 @@ func TestFixtures(t *testing.T) {
 	c := newClient(t, srv.RESTConfig())
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
-		t.Run(name, func(t *testing.T) { c.try(t, name, read(t, file)) }) // one after the other: policies are for all namespaces
+		t.Run(name, func(t *testing.T) { c.try(t, name, read(t, file)) }) // not parallel, because the policies apply to all namespaces
 	}
 }
 
@@ -75,7 +76,7 @@ type client struct {
 	warnings *warnings
 }
 
-// warnings collects the warnings of the server.
+// warnings collects the warnings that the server sends.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string
@@ -116,7 +117,7 @@ func (c *client) try(t *testing.T, namespace string, objects []*unstructured.Uns
 			continue
 		}
 		made := obj.DeepCopy()
-		testserver.Eventually(t, 2*time.Minute, func() error { return c.create(t, namespace, made) }) // a definition is served a little later
+		testserver.Eventually(t, 2*time.Minute, func() error { return c.create(t, namespace, made) }) // a new definition is not served immediately
 		if strings.HasSuffix(obj.GetKind(), "Binding") {
 			t.Cleanup(func() { c.remove(t, obj) })
 		}
@@ -146,7 +147,7 @@ func (c *client) resource(namespace string, obj *unstructured.Unstructured) dyna
 	return c.Resource(resource).Namespace(namespace)
 }
 
-// create creates an object and decodes the response into it.
+// create creates obj and replaces it with the created object.
 func (c *client) create(t *testing.T, namespace string, obj *unstructured.Unstructured) error {
 	t.Helper()
 	made, err := c.resource(namespace, obj).Create(t.Context(), obj, metav1.CreateOptions{})
@@ -195,8 +196,8 @@ func (c *client) attempt(t *testing.T, namespace string, obj *unstructured.Unstr
 	}
 }
 
-// missing describes the first part of want that got does not contain, with its path and value. got must
-// contain all fields of objects and the same elements of lists.
+// missing describes the first part of want that is missing from got, with its path and value. got may have
+// additional fields, but lists must have the same elements.
 func missing(path string, got, want any) string {
 	switch want := want.(type) {
 	case map[string]any:
@@ -219,7 +220,7 @@ func missing(path string, got, want any) string {
 		}
 		return ""
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) { // numbers are of two types
+	if fmt.Sprint(got) != fmt.Sprint(want) { // the same number can have two Go types
 		return fmt.Sprintf("%s is %v, want %v", path, got, want)
 	}
 	return ""
