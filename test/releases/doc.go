@@ -1,6 +1,6 @@
-// Package releases tests emulated Kubernetes versions with the client libraries and kubectl of the same
-// version. The program client is compiled with the libraries of each version, whose requirements are in
-// the files client/go-1.N.mod.
+// Package releases tests servers that emulate a Kubernetes version, with the client libraries and kubectl of
+// the same version. It compiles the program in the folder client with the libraries of each version. The files
+// client/go-1.N.mod list these libraries.
 //
 //	go test ./test/releases -args -every
 package releases

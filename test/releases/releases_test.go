@@ -14,11 +14,11 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// every is the flag that selects all versions. By default, only the oldest version is tested, because
-// the compilation of kubectl takes about a minute for each version.
+// every selects all versions. By default, only the oldest version is tested, because compiling kubectl takes
+// about a minute for each version.
 var every = flag.Bool("every", false, "test all versions, not only the oldest one")
 
-// TestReleases runs the client of older versions against servers that emulate these versions.
+// TestReleases runs clients of older versions against servers that emulate these versions.
 func TestReleases(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the clients of older versions are not compiled with -short")
@@ -50,7 +50,7 @@ func TestReleases(t *testing.T) {
 	}
 }
 
-// buildClient compiles the client with the requirements of a mod file, and returns its path.
+// buildClient compiles the client with the requirements in a mod file, and returns the path of the executable.
 func buildClient(t *testing.T, modfile string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "client")
@@ -61,7 +61,7 @@ func buildClient(t *testing.T, modfile string) string {
 	return path
 }
 
-// testKubectl runs commands of kubectl, some of which must fail.
+// testKubectl runs kubectl commands. Some of them must fail.
 func testKubectl(t *testing.T, version string, command func(args ...string) (string, error)) {
 	t.Helper()
 	manifest := filepath.Join(t.TempDir(), "pod.yaml")

@@ -1,5 +1,5 @@
-// Command client tests the API server of KUBECONFIG with the client libraries that it was compiled with.
-// If the first argument is kubectl, it runs kubectl of the same version with the other arguments.
+// Command client uses the client libraries with which it was compiled to test the API server that KUBECONFIG
+// names. If the first argument is kubectl, it runs kubectl of the same version with the remaining arguments.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 )
 
-// timeout bounds all requests of a run.
+// timeout is the timeout for all requests of a run together.
 const timeout = 2 * time.Minute
 
 func main() {

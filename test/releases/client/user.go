@@ -22,14 +22,14 @@ import (
 
 const namespace = "default"
 
-// user sends the requests of typical users of client-go.
+// user sends requests like typical users of client-go.
 type user struct {
 	ctx     context.Context
 	client  kubernetes.Interface
 	generic dynamic.Interface
 }
 
-// discover checks that the client libraries contain all kinds of the server.
+// discover checks that the client libraries contain all kinds that the server serves.
 func (u *user) discover() error {
 	_, lists, err := u.client.Discovery().ServerGroupsAndResources()
 	if err != nil {
@@ -96,7 +96,7 @@ func (u *user) writeObjects() error {
 	return deployments.Delete(u.ctx, "a", metav1.DeleteOptions{})
 }
 
-// patch applies and patches a ConfigMap.
+// patch applies and patches ConfigMaps.
 func (u *user) patch() error {
 	maps := u.client.CoreV1().ConfigMaps(namespace)
 	applied := applycorev1.ConfigMap("applied", namespace).WithData(map[string]string{"a": "1"})
@@ -117,7 +117,7 @@ func (u *user) patch() error {
 	return nil
 }
 
-// inform checks that an informer reports an addition, an update and a deletion.
+// inform checks that an informer reports the creation, update and deletion of an object.
 func (u *user) inform() error {
 	ctx, cancel := context.WithCancel(u.ctx)
 	defer cancel()
@@ -163,7 +163,8 @@ func (u *user) inform() error {
 	return nil
 }
 
-// sendNewerField checks that a field that is newer than the libraries is unknown to the server.
+// sendNewerField checks that the server treats a field as unknown if the field is newer than the client
+// libraries.
 func (u *user) sendNewerField() error {
 	pod := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "newer"},
