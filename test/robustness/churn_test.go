@@ -17,16 +17,16 @@ import (
 const (
 	churnWriters = 6
 	churnObjects = 5
-	// churnPadding is the size of the padding in each object, in bytes. Large objects cause
-	// compaction after few writes. Annotations are limited to 256 KiB.
+	// churnPadding is the size of the padding in each object, in bytes. Large objects cause a compaction after
+	// few writes. Annotations are limited to 256 KiB.
 	churnPadding = 200 << 10
 	// churnHistory is the history retention of the server.
 	churnHistory = 200 * time.Millisecond
 )
 
-// TestChurn continuously changes large objects while fast, slow and stalled clients watch, and the server
-// keeps a very short history. A watcher that falls too far behind receives an error and lists again;
-// otherwise all watch guarantees hold.
+// TestChurn continuously changes large objects while fast, slow and stalled clients watch, on a server that
+// keeps a very short history. A watcher that falls too far behind receives an error and lists again; apart from
+// that, all guarantees of watches hold.
 func TestChurn(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -34,7 +34,7 @@ func TestChurn(t *testing.T) {
 		writes int64
 		cache  bool
 	}{
-		{"cached", 480, true}, // more than the 64 MiB that the cache's log holds
+		{"cached", 480, true}, // more than the 64 MiB that fit into the cache's log
 		{"uncached", 150, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func churnWrite(ctx context.Context, t *testing.T, in *instance, rng *rand.Rand,
 	return puts, deletions, err
 }
 
-// expectForgotten waits until a watch from the start revision is rejected. This proves that the server
+// expectForgotten waits until the server rejects a watch from the start revision, which proves that the server
 // removes history.
 func expectForgotten(t *testing.T, c *client, start int64) {
 	t.Helper()
@@ -172,7 +172,7 @@ func checkChurn(t *testing.T, watchers []*watcher, changes []change) {
 // slowTick is the interval between two reads of a slow reader.
 const slowTick = 20 * time.Millisecond
 
-// slowReader reads a limited number of bytes per tick, until the writers are done.
+// slowReader reads a limited number of bytes per tick until over is closed.
 type slowReader struct {
 	ctx   context.Context
 	r     io.Reader
@@ -191,7 +191,7 @@ func (s *slowReader) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-// stalledReader reads nothing until the writers are done.
+// stalledReader reads nothing until over is closed.
 type stalledReader struct {
 	ctx  context.Context
 	r    io.Reader

@@ -16,14 +16,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// collection contains the objects of the tests: pod templates, because no controller changes them,
-// and because a deletion returns the object at the revision of the deletion.
+// collection contains the objects of the tests. They are pod templates, because no controller changes these,
+// and because the response of their deletion contains the revision of the deletion.
 const collection = "/api/v1/namespaces/default/podtemplates"
 
 // requestTimeout is much longer than the duration of a request on a busy machine.
 const requestTimeout = time.Minute
 
-// object has the relevant fields of a pod template.
+// object contains the fields of a pod template that the tests use.
 type object struct {
 	name  string
 	value string // different for each write
@@ -69,7 +69,7 @@ func newClient(config *rest.Config) (*client, error) {
 // reconnect closes the connections to a server that has been stopped.
 func (c *client) reconnect() { c.http.CloseIdleConnections() }
 
-// document is a pod template in JSON.
+// document is the JSON form of a pod template.
 type document struct {
 	APIVersion string    `json:"apiVersion,omitempty"`
 	Kind       string    `json:"kind,omitempty"`
@@ -121,10 +121,10 @@ func (d *document) object() (object, error) {
 	}, nil
 }
 
-// errUnavailable is the cause of an unknown outcome.
+// errUnavailable is returned if the outcome of a request is unknown because of the server.
 var errUnavailable = errors.New("the server did not answer")
 
-// status is the part of a metav1.Status that distinguishes outcomes.
+// status contains the fields of a metav1.Status that distinguish outcomes.
 type status struct {
 	Code            int
 	Reason, Message string
@@ -144,8 +144,8 @@ func (s status) outcome() (outcome, error) {
 	return unknown, fmt.Errorf("unexpected answer: %d %s: %s", s.Code, s.Reason, s.Message)
 }
 
-// do sends a request and decodes the response into into. An error means that the outcome is
-// unknown; it is errUnavailable if the server caused it.
+// do sends a request and decodes the response into into. It returns an error if the outcome is unknown. The
+// error is errUnavailable if the server is the cause.
 func (c *client) do(ctx context.Context, method, path string, body, into any) (outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.timeout, requestTimeout))
 	defer cancel()
@@ -255,8 +255,8 @@ func (c *client) list(ctx context.Context) (map[string]object, int64, outcome, e
 	return objects, revision, done, nil
 }
 
-// watch opens a watch of the selection after a revision, with bookmarks. A positive timeout is the
-// server-side timeout.
+// watch opens a watch, with bookmarks, of the objects that sel selects. The watch starts after the revision
+// from. If timeout is positive, it is sent to the server as the timeout of the watch.
 func (c *client) watch(ctx context.Context, sel selector, from int64, timeout time.Duration) (*http.Response, error) {
 	query := url.Values{
 		"watch": {"true"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {strconv.FormatInt(from, 10)},

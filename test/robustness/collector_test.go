@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// dependents is the number of objects of each sort when their owner is deleted.
+	// dependents is the number of objects of each sort that exist when their owner is deleted.
 	dependents = 100
 	// late is the maximum number of objects of each sort that each writer creates after the deletion.
 	late = 50
 )
 
-// TestCollectorKilled runs three servers over one etcd, and kills the server that runs the controllers while
-// it deletes the dependents of an owner and the objects of a namespace. Meanwhile, clients create additional
-// objects. Another server must continue the deletion: it must delete all dependents and the namespace, but no
-// object with a living owner.
+// TestCollectorKilled runs three servers over one etcd. It kills the server that runs the controllers while
+// this server deletes the dependents of an owner and the objects of a namespace, and while clients create
+// additional objects. Another server must continue the deletion: it must delete all dependents and the
+// namespace, but no object that has a living owner.
 func TestCollectorKilled(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -66,8 +66,8 @@ func TestCollectorKilled(t *testing.T) {
 	testserver.Eventually(t, 2*time.Minute, func() error { return site.check(t) })
 }
 
-// collectorSite contains the objects to collect: ConfigMaps of a deleted and a living owner, and
-// ConfigMaps in a deleted namespace.
+// collectorSite contains the objects to collect: ConfigMaps with a deleted owner, some of which also have a
+// living owner, and ConfigMaps in a deleted namespace.
 type collectorSite struct {
 	client       kubernetes.Interface
 	gone, living metav1.OwnerReference
@@ -87,7 +87,7 @@ func newCollectorSite(t *testing.T, client kubernetes.Interface) *collectorSite 
 		*owner = metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: created.UID}
 	}
 	var creating errgroup.Group
-	creating.SetLimit(32) // concurrent commits share one fsync
+	creating.SetLimit(32) // concurrent commits share an fsync
 	for n := range dependents {
 		creating.Go(func() error { return s.createEach(t.Context(), fmt.Sprint(n)) })
 	}
@@ -102,7 +102,7 @@ func (s *collectorSite) create(ctx context.Context, namespace, name string, owne
 	return s.client.CoreV1().ConfigMaps(namespace).Create(ctx, obj, metav1.CreateOptions{})
 }
 
-// createEach creates an object of each sort.
+// createEach creates one object of each sort.
 func (s *collectorSite) createEach(ctx context.Context, suffix string) error {
 	_, inNamespace := s.create(ctx, "going", "in-"+suffix)
 	_, ofGone := s.create(ctx, "default", "only-"+suffix, s.gone)
@@ -110,7 +110,7 @@ func (s *collectorSite) createEach(ctx context.Context, suffix string) error {
 	return errors.Join(inNamespace, ofGone, ofBoth)
 }
 
-// keepCreating creates additional objects. The server rejects the objects in the namespace once the namespace
+// keepCreating creates additional objects. The server rejects those in the deleted namespace once the namespace
 // is terminating.
 func (s *collectorSite) keepCreating(ctx context.Context, writer int) {
 	for n := 0; n < late && ctx.Err() == nil; n++ {

@@ -30,17 +30,18 @@ const (
 	planeKills   = 8
 )
 
-// sourceName is the name of the control plane that is the source of all forks, and of an object in it.
+// sourceName is the name of the control plane from which all forks are created, and of an object in this
+// control plane.
 const sourceName = "source"
 
-// isFork reports whether the control plane with a name is a fork. Every second writer creates forks.
+// isFork reports whether the control plane with the given name is a fork. Every second writer creates forks.
 func isFork(name string) bool {
 	return strings.HasPrefix(name, "w1-") || strings.HasPrefix(name, "w3-")
 }
 
 // TestKilledControlPlanes kills the server while clients create, use and delete control planes and forks.
-// Afterwards, all declared control planes work and have their acknowledged objects, and the store has no keys
-// and pins of other control planes.
+// Afterwards, all declared control planes must work and have their acknowledged objects. The store must have no
+// keys or pins of other control planes.
 func TestKilledControlPlanes(t *testing.T) {
 	t.Parallel()
 	testserver.RootOnly(t, "control planes have no control planes")
@@ -61,7 +62,7 @@ func TestKilledControlPlanes(t *testing.T) {
 		writing.Go(func() error { return p.write(ctx, i, over.Load) })
 	}
 	for kill := range planeKills {
-		time.Sleep(time.Duration(100+50*kill) * time.Millisecond) // the test varies the time until the kill
+		time.Sleep(time.Duration(100+50*kill) * time.Millisecond) // the time until the kill varies
 		p.server.Kill()
 		if err := p.server.Start(ctx); err != nil {
 			t.Fatal(err)
@@ -81,7 +82,7 @@ type planes struct {
 	dir     string // for kubeconfigs
 
 	mu sync.Mutex
-	// written contains the control planes with an acknowledged object that were not deleted.
+	// written contains the names of the control planes that have an acknowledged object and were not deleted.
 	written map[string]bool
 }
 
@@ -89,7 +90,7 @@ func controlPlanes() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "mainstay.dev", Version: "v1", Resource: "controlplanes"}
 }
 
-// retry calls f until it succeeds. The server can be killed at any time.
+// retry calls f until it succeeds, because the server can be killed at any time. It gives up when ctx ends.
 func retry(ctx context.Context, f func() error) error {
 	for {
 		err := f()
@@ -104,7 +105,7 @@ func retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// write creates control planes with an object until over returns true, and deletes every second one.
+// write creates control planes, each with an object, until over returns true. It deletes every second one.
 func (p *planes) write(ctx context.Context, writer int, over func() bool) error {
 	for n := 0; !over(); n++ {
 		name := fmt.Sprintf("w%d-%d", writer, n)
@@ -131,7 +132,7 @@ func (p *planes) write(ctx context.Context, writer int, over func() bool) error 
 	return nil
 }
 
-// client returns a client of a control plane, which it creates if necessary.
+// client returns a client for a control plane. It creates the control plane if necessary.
 func (p *planes) client(ctx context.Context, name string) (kubernetes.Interface, error) {
 	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -161,7 +162,7 @@ func (p *planes) createIn(ctx context.Context, name string) error {
 	return err
 }
 
-// verify compares the control planes and the keys of the store with the writes.
+// verify checks that the control planes and the keys of the store match the acknowledged writes.
 func (p *planes) verify(ctx context.Context, t *testing.T) {
 	t.Helper()
 	uids := map[string]bool{}

@@ -23,9 +23,9 @@ const (
 	defaultTime = time.Minute
 )
 
-// TestCrashes kills the server repeatedly while clients write and watch. After each start, all
-// acknowledged writes and no others are stored, except for requests in flight. Revisions only grow.
-// The events of each watcher, over all its connections, are exactly the changes.
+// TestCrashes kills the server repeatedly while clients write and watch. After each start, exactly the
+// acknowledged writes must be stored, apart from requests that were in flight. Revisions must only grow. The
+// events that each watcher receives over all its connections must be exactly the changes.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	rng := random(t)
@@ -57,8 +57,8 @@ type crashes struct {
 	users    []*user
 	watchers []*watcher
 	looker   *client
-	// start is the revision before the first write. end is the revision of the last write, or 0 before the
-	// last write.
+	// start is the revision before the first write. end is the revision of the last write, or 0 if the last
+	// write has not happened yet.
 	start int64
 	end   atomic.Int64
 }
@@ -86,14 +86,14 @@ func newCrashes(t *testing.T, rng *rand.Rand) *crashes {
 	return c
 }
 
-// serving waits until the server is not being restarted.
+// serving blocks while the server is being restarted. It returns the error of ctx.
 func (in *instance) serving(ctx context.Context) error {
 	in.gate.RLock()
 	defer in.gate.RUnlock()
 	return ctx.Err()
 }
 
-// run writes with all writers while the server is killed, and returns the number of kills.
+// run lets all writers write while the server is killed repeatedly, and returns the number of kills.
 func (c *crashes) run(ctx context.Context, rng *rand.Rand) (kills int, err error) {
 	writing, ctx := errgroup.WithContext(ctx)
 	var over atomic.Bool
@@ -120,7 +120,7 @@ func (c *crashes) run(ctx context.Context, rng *rand.Rand) (kills int, err error
 			if *killsFlag == 0 && time.Now().After(deadline) {
 				return nil
 			}
-			select { // the test varies the time until the kill
+			select { // the time until the kill varies
 			case <-time.After(time.Duration(50+rng.IntN(400)) * time.Millisecond):
 			case <-ctx.Done():
 				return ctx.Err()
@@ -135,7 +135,7 @@ func (c *crashes) run(ctx context.Context, rng *rand.Rand) (kills int, err error
 	return kills, writing.Wait()
 }
 
-// wantedKills returns the number of kills of the server.
+// wantedKills returns how often to kill the server.
 func wantedKills() int {
 	switch {
 	case *killsFlag > 0:
@@ -164,8 +164,8 @@ func (c *crashes) checkWrites(ctx context.Context) error {
 	return nil
 }
 
-// finish compares the stored objects again and sends the last writes. They end the watchers of all objects.
-// The other watchers end with a bookmark, at the latest before their timeout.
+// finish compares the stored objects once more and sends the last writes, which make the watchers of all
+// objects stop. The other watchers stop after a bookmark, at the latest before their timeout.
 func (c *crashes) finish(ctx context.Context) error {
 	if err := c.checkWrites(ctx); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (c *crashes) verify(t *testing.T, kills int) {
 		kills, len(puts)+len(deletions), len(doubtful), events, streams, len(c.watchers), bookmarks)
 }
 
-// replay watches all changes from the start again, over one connection.
+// replay watches all changes again from the start, over one connection.
 func (c *crashes) replay(t *testing.T) []event {
 	t.Helper()
 	w := &watcher{client: c.looker, await: func(context.Context) error { return errors.New("the server is gone") }}
@@ -214,8 +214,8 @@ func (c *crashes) replay(t *testing.T) []event {
 	return changesOf(w.received.streams[0].events)
 }
 
-// complete returns the changes: the acknowledged writes, and the writes of unknown outcome that
-// have an event in the replay. All other events of the replay are errors.
+// complete returns the changes. These are the acknowledged writes, and the writes with an unknown outcome for
+// which the replay contains an event. Any other event in the replay is an error.
 func complete(puts, deletions []object, doubtful []attempt, replay []event) ([]change, error) {
 	known := map[int64]bool{}
 	for _, o := range slices.Concat(puts, deletions) {
@@ -231,7 +231,7 @@ func complete(puts, deletions []object, doubtful []attempt, replay []event) ([]c
 	}
 	for _, e := range replay {
 		if known[e.revision] {
-			continue // chronicle and the predicate Reliable check it
+			continue // chronicle and the predicate Reliable check this event
 		}
 		from := written
 		if e.kind == deleted {
@@ -251,7 +251,7 @@ func complete(puts, deletions []object, doubtful []attempt, replay []event) ([]c
 	if err != nil {
 		return nil, err
 	}
-	// The replay must satisfy the same guarantees as the other watchers.
+	// The replay must provide the same guarantees as the other watches.
 	received := watched{streams: []stream{{from: 0, events: replay}}}
 	return changes, received.check(changes)
 }

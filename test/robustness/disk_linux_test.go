@@ -22,7 +22,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// smallDisk mounts a file system of the given size, which is unmounted at the end of the test.
+// smallDisk mounts a file system of the given size and returns its path. The file system is unmounted when the
+// test ends. If it cannot be mounted, the test is skipped.
 func smallDisk(t *testing.T, mebibytes int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +38,7 @@ func smallDisk(t *testing.T, mebibytes int) string {
 	return dir
 }
 
-// fill uses all remaining space of the file system of a file.
+// fill extends a file until its file system is full.
 func fill(t *testing.T, file string) {
 	t.Helper()
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -54,7 +55,7 @@ func fill(t *testing.T, file string) {
 	}
 }
 
-// asker sends requests to a server that may not be ready.
+// asker sends requests to a server that might not be ready.
 type asker struct {
 	t    *testing.T
 	base string
@@ -71,7 +72,8 @@ func newAsker(t *testing.T, s *testserver.Server) *asker {
 	return &asker{t, s.URL(), client}
 }
 
-// ask returns the status code and the body. The code is 0 if there is no response.
+// ask sends a request and returns the status code and the body of the response. The code is 0 if there is no
+// response.
 func (a *asker) ask(method, path, body string) (int, string) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), requestTimeout)
@@ -93,7 +95,7 @@ func (a *asker) ask(method, path, body string) (int, string) {
 	return resp.StatusCode, string(answer)
 }
 
-// want sends a request and checks the status code and a part of the body.
+// want sends a request and checks that the response has the given code and that its body contains says.
 func (a *asker) want(code int, says, method, path, body string) {
 	a.t.Helper()
 	if got, answer := a.ask(method, path, body); got != code || !strings.Contains(answer, says) {
@@ -101,7 +103,7 @@ func (a *asker) want(code int, says, method, path, body string) {
 	}
 }
 
-// await repeats a request until it returns the status code.
+// await repeats a request until the response has the given status code.
 func (a *asker) await(code int, method, path, body string) {
 	a.t.Helper()
 	var got int
@@ -127,7 +129,7 @@ func configMap(name string, size int, finalizers ...string) string {
 	return string(raw)
 }
 
-// TestFullDisk fills the disk of a running server, and then starts a server on a full disk.
+// TestFullDisk fills the disk of a running server, and then starts the server on the full disk.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, 80)
@@ -140,7 +142,7 @@ func TestFullDisk(t *testing.T) {
 	a.want(201, "", "POST", configMaps, configMap("held", 10, "example.com/wait"))
 
 	fill(t, filler)
-	for i := 0; ; i++ { // the space reserved for the log is used first
+	for i := 0; ; i++ { // the space that is reserved for the log is used first
 		if code, _ := a.ask("POST", configMaps, configMap(fmt.Sprintf("more%d", i), 100_000)); code != 201 {
 			break
 		}
@@ -187,7 +189,7 @@ type unready struct {
 	log testserver.Buffer
 }
 
-// startUnready starts a stopped server again, on its directory and port.
+// startUnready starts a stopped server again, with its directory and port, and does not wait until it is ready.
 func startUnready(t *testing.T, s *testserver.Server, flags ...string) *unready {
 	t.Helper()
 	binary, err := testserver.Binary()
@@ -215,7 +217,7 @@ func (p *unready) stop(t *testing.T) {
 	}
 }
 
-// TestLostLog kills a server and damages its newest log file.
+// TestLostLog kills a server, damages its newest log file, and starts the server again.
 func TestLostLog(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(log string, size int64) error{
@@ -263,7 +265,7 @@ func TestLostLog(t *testing.T) {
 	}
 }
 
-// mainstay runs a command of the binary.
+// mainstay runs a command of the mainstay binary and returns its output.
 func mainstay(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	binary, err := testserver.Binary()
@@ -274,7 +276,7 @@ func mainstay(t *testing.T, args ...string) (string, error) {
 	return string(bytes.TrimSpace(out)), err
 }
 
-// newestLog returns the name of the newest log file of the store, and its size in bytes.
+// newestLog returns the path of the newest log file of the store, and the size of this file in bytes.
 func newestLog(t *testing.T, s *testserver.Server) (name string, size int64) {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(s.Dir(), "store", "*.log"))

@@ -20,17 +20,16 @@ import (
 const (
 	// faultTime is the duration of a fault.
 	faultTime = 500 * time.Millisecond
-	// faultTimeout is the timeout of a request during a fault. recovery is the maximum time after
-	// a fault until requests succeed.
+	// faultTimeout is the timeout of a request during a fault. recovery is the maximum time until requests
+	// succeed after a fault.
 	faultTimeout = 3 * time.Second
 	recovery     = 2 * time.Minute
 	roamers      = 6
 )
 
-// TestFaults injects one fault after another into three servers over three etcd members, while
-// users read, write and watch through changing servers. Reads and writes are linearizable,
-// acknowledged writes are stored, and the events of each watch are exactly the changes, over all
-// servers.
+// TestFaults injects one fault after another into three servers over three etcd members. Meanwhile, users read,
+// write and watch through changing servers. Reads and writes must be linearizable, acknowledged writes must be
+// stored, and the events of each watch must be exactly the changes, even if the watch has used several servers.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -72,10 +71,10 @@ type faults struct {
 	looker   *client
 	start    int64
 	end      atomic.Int64
-	// succeeded counts successful requests. over is set after the last fault.
+	// succeeded counts successful requests. over is set to true after the last fault.
 	succeeded atomic.Int64
 	over      atomic.Bool
-	// struck are the names of the past faults. last are the objects of the last writes.
+	// struck contains the names of the past faults. last contains the objects of the last writes.
 	struck []string
 	last   []object
 }
@@ -106,7 +105,7 @@ func newFaults(t *testing.T, rng *rand.Rand) *faults {
 	return f
 }
 
-// clients returns a client of each server.
+// clients returns one client for each server.
 func (f *faults) clients(t *testing.T) []*client {
 	var all []*client
 	for _, in := range f.instances {
@@ -127,7 +126,7 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// roamer is a user that switches to another server if one does not respond, and at random.
+// roamer is a user that switches to another server at random, and if a server does not respond.
 type roamer struct {
 	player
 	*faults
@@ -146,7 +145,8 @@ func (r *roamer) roam(ctx context.Context) error {
 	return nil
 }
 
-// request sends one request. If its outcome is unknown, the server may execute a write at any later time.
+// request sends one request and records it. If the outcome of a write is unknown, the server may still execute
+// the write at any later time.
 func (r *roamer) request(ctx context.Context, n int64) error {
 	in := r.choose(n)
 	call := r.player.clock()
@@ -176,13 +176,13 @@ func (r *roamer) request(ctx context.Context, n int64) error {
 	return nil
 }
 
-// fault is a fault that begins and ends.
+// fault is a fault that the test begins and ends.
 type fault struct {
 	name       string
 	begin, end func() error
 }
 
-// faults returns one fault of each kind, each with a random server or etcd member.
+// faults returns one fault of each kind. Each fault affects a random server or etcd member.
 func (f *faults) faults(ctx context.Context, rng *rand.Rand) []fault {
 	in := f.instances[rng.IntN(len(f.instances))]
 	follower := f.cluster.Members[rng.IntN(len(f.cluster.Members))]
@@ -218,7 +218,7 @@ func (f *faults) faults(ctx context.Context, rng *rand.Rand) []fault {
 	}
 }
 
-// other returns a member other than the given one.
+// other returns an etcd member that is not the given one.
 func (f *faults) other(than *etcdtest.Member) *etcdtest.Member {
 	for _, m := range f.cluster.Members {
 		if m != than {
@@ -228,7 +228,7 @@ func (f *faults) other(than *etcdtest.Member) *etcdtest.Member {
 	return nil
 }
 
-// stutter repeatedly pauses a member for a short time, like a slow disk.
+// stutter repeatedly pauses an etcd member for a short time, as a slow disk would.
 func stutter(m *etcdtest.Member) error {
 	for until := time.Now().Add(faultTime); time.Now().Before(until); {
 		m.Pause()
@@ -239,7 +239,7 @@ func stutter(m *etcdtest.Member) error {
 	return nil
 }
 
-// strike injects faults in random order. After each fault, it waits until requests succeed.
+// strike injects faults in random order. After each fault, it waits until requests succeed again.
 func (f *faults) strike(ctx context.Context, rng *rand.Rand) error {
 	if err := f.awaitSuccess(ctx, 50); err != nil {
 		return err
@@ -273,7 +273,7 @@ func (f *fault) strike(ctx context.Context) error {
 	return f.end()
 }
 
-// awaitSuccess waits until the given number of additional requests have succeeded.
+// awaitSuccess waits until the given number of further requests have succeeded.
 func (f *faults) awaitSuccess(ctx context.Context, requests int64) error {
 	want := f.succeeded.Load() + requests
 	for until := time.Now().Add(recovery); f.succeeded.Load() < want; {
@@ -295,7 +295,7 @@ func (f *faults) verify(t *testing.T) {
 		t.Fatal(err)
 	}
 	happened := changesOf(replay.received.streams[0].events)
-	for _, o := range f.last { // a last write may be later than the end of the replay
+	for _, o := range f.last { // the revision of a last write may be greater than the end of the replay
 		if o.revision > replay.received.streams[0].position() {
 			happened = append(happened, event{modified, o})
 		}
@@ -325,7 +325,7 @@ func (f *faults) verify(t *testing.T) {
 	checkLinearizable(t, history)
 }
 
-// changesIn returns the changes in the events of a watch of all objects.
+// changesIn returns the changes that the events of a watch of all objects describe.
 func changesIn(events []event) ([]change, error) {
 	var puts, deletions []object
 	for _, e := range events {
@@ -338,9 +338,9 @@ func changesIn(events []event) ([]change, error) {
 	return chronicle(nil, puts, deletions)
 }
 
-// settled resolves the writes of unknown outcome: it keeps the writes with an event in happened, and removes
-// the other ones. It returns an error if an acknowledged write has no event, or if no request explains an
-// event.
+// settled resolves the writes with an unknown outcome. It keeps a write if happened contains an event for it,
+// and removes the write otherwise. It returns an error if an acknowledged write has no event, or if no request
+// explains an event.
 func settled(history []porcupine.Operation, happened []event) ([]porcupine.Operation, error) {
 	byRevision, byValue, removed := map[int64]event{}, map[string]event{}, map[string]int{}
 	for _, e := range happened {

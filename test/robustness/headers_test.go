@@ -16,10 +16,10 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// protocols returns the HTTP protocols of the server. The value is true for HTTP/2.
+// protocols returns the HTTP protocols that the server supports. The value is true for HTTP/2.
 func protocols() map[string]bool { return map[string]bool{"HTTP/1.1": false, "HTTP/2": true} }
 
-// peer returns an HTTP client of the administrator with its own connections.
+// peer returns an HTTP client with the administrator's credentials and its own connections.
 func peer(t *testing.T, srv *testserver.Server, http2 bool) *http.Client {
 	t.Helper()
 	config, err := rest.TLSConfigFor(srv.RESTConfig())
@@ -34,8 +34,8 @@ func peer(t *testing.T, srv *testserver.Server, http2 bool) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// memory returns the size of the server's heap after garbage collection, and the total allocations,
-// in bytes.
+// memory returns the size of the server's heap after a garbage collection, and the total size of its
+// allocations since the start, in bytes.
 func memory(t *testing.T, srv *testserver.Server, c *http.Client) (held, total int64) {
 	t.Helper()
 	resp, err := c.Get(srv.URL() + "/debug/pprof/heap?gc=1&debug=1")
@@ -58,14 +58,14 @@ func memory(t *testing.T, srv *testserver.Server, c *http.Client) (held, total i
 	return held, total
 }
 
-// TestHeadersOfWatches checks that the server does not keep the request headers of a watch in memory, even if
-// the connection has no later request.
+// TestHeadersOfWatches checks that the server does not retain the request headers of a watch in memory, even if
+// no later request uses the connection.
 func TestHeadersOfWatches(t *testing.T) {
 	t.Parallel()
 	const (
 		watches = 90       // fewer than the maximum number of streams of a connection
 		most    = 16 << 10 // bytes of a watch
-		// The buffer of a TLS connection is as large as the last record.
+		// The buffer of a TLS connection is as large as the last record that it has received.
 		tlsBuffer = 18 << 10
 	)
 	large := http.Header{
@@ -104,7 +104,7 @@ func TestHeadersOfWatches(t *testing.T) {
 					if !test.shared {
 						c = peer(t, srv, test.http2)
 						defer c.CloseIdleConnections()
-						// The other buffers of a connection are as large as the largest request.
+						// The other buffers of a connection are as large as its largest request.
 						list := get(ctx, c, "", large)
 						_, _ = io.Copy(io.Discard, list)
 						_ = list.Close()
@@ -128,8 +128,8 @@ func TestHeadersOfWatches(t *testing.T) {
 	}
 }
 
-// TestManyFields checks that the server rejects a request with too many header fields, and
-// allocates little memory for it.
+// TestManyFields checks that the server rejects a request that has too many header fields, and allocates little
+// memory for it.
 func TestManyFields(t *testing.T) {
 	t.Parallel()
 	for name, http2 := range protocols() {
@@ -163,8 +163,8 @@ func TestManyFields(t *testing.T) {
 	}
 }
 
-// TestAnnouncedBodies checks that the server allocates memory for a body when it receives data, regardless of
-// the Content-Length header.
+// TestAnnouncedBodies checks that the server allocates memory for a body only when it receives data, regardless
+// of the Content-Length header.
 func TestAnnouncedBodies(t *testing.T) {
 	t.Parallel()
 	for name, http2 := range protocols() {
@@ -216,8 +216,8 @@ func TestAnnouncedBodies(t *testing.T) {
 	}
 }
 
-// bodiesRead counts the goroutines of a profile that read a body. The profile contains equal stacks
-// once, with their number.
+// bodiesRead returns the number of goroutines in a profile that are reading a body. The profile lists equal
+// stacks once, with their number.
 func bodiesRead(profile string) int {
 	total, n := 0, 0
 	for line := range strings.Lines(profile) {

@@ -15,8 +15,8 @@ import (
 // instance is a server that the test restarts while clients use it.
 type instance struct {
 	*testserver.Server
-	// gate is locked for reading during a request that is not a watch. It is locked for writing
-	// from the end of a process until the next process has been checked.
+	// gate is read-locked during a request that is not a watch. It is write-locked from the end of a process
+	// until the next process has been checked.
 	gate sync.RWMutex
 	// mu guards epoch.
 	mu    sync.Mutex
@@ -26,7 +26,7 @@ type instance struct {
 // epoch is the time between two restarts.
 type epoch struct {
 	number int
-	// ended is closed before the process is stopped. next is closed when the next epoch has begun.
+	// ended is closed before the process is stopped. next is closed after the next epoch has begun.
 	ended, next chan struct{}
 }
 
@@ -64,8 +64,8 @@ type user struct {
 
 func (in *instance) user(t *testing.T) *user { return &user{client: in.client(t), in: in} }
 
-// request sends one request, which does not overlap with a restart unless its outcome is unknown.
-// An outcome is unknown only if the epoch has ended; any other failure is an error.
+// request calls make, which sends one request. The request does not overlap with a restart unless its outcome
+// is unknown. The outcome can only be unknown if the epoch has ended; any other failure is an error.
 func (u *user) request(make func() (outcome, error)) (outcome, error) {
 	u.in.gate.RLock()
 	defer u.in.gate.RUnlock()
@@ -88,7 +88,7 @@ func (u *user) request(make func() (outcome, error)) (outcome, error) {
 	return unknown, err
 }
 
-// restarted waits until the server has been restarted, after a request of unknown outcome.
+// restarted waits until the server has been restarted. It is called after a request with an unknown outcome.
 func (u *user) restarted(ctx context.Context) error {
 	u.in.mu.Lock()
 	ep := u.in.epoch
@@ -104,8 +104,8 @@ func (u *user) restarted(ctx context.Context) error {
 	}
 }
 
-// restart stops the process with SIGTERM, or kills it, and starts it again. check inspects the
-// server while no request is in flight, before clients continue.
+// restart ends the process, with SIGKILL if kill is true and with SIGTERM otherwise, and starts it again. It
+// calls check while no request is in flight, before clients continue.
 func (in *instance) restart(ctx context.Context, kill bool, rng *rand.Rand, check func() error) error {
 	ep := in.now()
 	close(ep.ended)
@@ -143,7 +143,7 @@ func (in *instance) start(ctx context.Context) error {
 	return nil
 }
 
-// killStarting starts the process and kills it before it is ready, or immediately afterwards.
+// killStarting starts the process and kills it before it is ready, or immediately after it is ready.
 func (in *instance) killStarting(ctx context.Context, rng *rand.Rand) error {
 	short, cancel := context.WithTimeout(ctx, time.Duration(rng.IntN(200))*time.Millisecond)
 	defer cancel()

@@ -24,9 +24,9 @@ const (
 	checkTimeout  = 2 * time.Minute
 )
 
-// TestLinearizable checks that concurrent reads and writes of a few objects are linearizable while
-// the server is stopped and killed: each request appears to be executed at one moment between its
-// start and its response.
+// TestLinearizable checks that concurrent reads and writes of a few objects are linearizable while the server
+// is stopped and killed, that is, that each request appears to be executed at a single point in time between
+// its start and its response.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -83,7 +83,7 @@ func checkLinearizable(t *testing.T, history []porcupine.Operation) {
 	t.Errorf("the history is not linearizable: %s; see %s, kept with -artifacts", result, path)
 }
 
-// historian records the requests and responses of users on instances of one store.
+// historian records the requests of users and their responses. All its instances use the same store.
 type historian struct {
 	instances []*instance
 	started   time.Time
@@ -92,7 +92,7 @@ type historian struct {
 	history   []porcupine.Operation
 }
 
-// record returns the history of a run.
+// record lets users send requests while the servers are restarted, and returns the history.
 func record(t *testing.T, instances []*instance, rng *rand.Rand) []porcupine.Operation {
 	h := &historian{instances: instances, started: time.Now()}
 	group, ctx := errgroup.WithContext(t.Context())
@@ -107,7 +107,7 @@ func record(t *testing.T, instances []*instance, rng *rand.Rand) []porcupine.Ope
 	return h.history
 }
 
-// disturb restarts the servers in turn, by SIGTERM and by kill, spread over the run.
+// disturb restarts the servers in turn, with SIGTERM or SIGKILL. The restarts are distributed over the run.
 func (h *historian) disturb(ctx context.Context, rng *rand.Rand) error {
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
@@ -140,7 +140,7 @@ type player struct {
 	*user
 	id  int
 	rng *rand.Rand
-	// seen contains the revision of each object in the last response.
+	// seen contains the revision that each object had in the last response.
 	seen map[string]int64
 }
 
@@ -164,7 +164,7 @@ func (p *player) play(ctx context.Context) error {
 
 func key(i int) string { return fmt.Sprintf("key-%d", i) }
 
-// choose returns a random request. n makes its value unique.
+// choose returns a random request. n makes the value that a write stores unique.
 func (p *player) choose(n int64) input {
 	in := input{key: key(p.rng.IntN(historyKeys)), value: fmt.Sprintf("%d-%d", p.id, n)}
 	conditional := p.rng.IntN(2) == 0
@@ -185,7 +185,7 @@ func (p *player) choose(n int64) input {
 	return in
 }
 
-// single sends a request for one object.
+// single sends a request for one object and records it.
 func (p *player) single(ctx context.Context, in input) error {
 	var got object
 	call := p.clock()
@@ -229,7 +229,7 @@ func (p *player) send(ctx context.Context, in input) (object, outcome, error) {
 	}
 }
 
-// listAll records a list as a read of all objects at the same moment.
+// listAll sends a list and records it as simultaneous reads of all objects.
 func (p *player) listAll(ctx context.Context) error {
 	var objects map[string]object
 	var revision int64

@@ -17,7 +17,7 @@ var (
 	operationsFlag = flag.Int("operations", 1000, "number of requests in the history of each linearizability test")
 )
 
-// shortOperations is the length of a history with -short, unless -operations is set.
+// shortOperations is the number of operations in a history with -short, unless -operations is set.
 const shortOperations = 300
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testserver.Main(m))
 }
 
-// random returns the random source of a test. Sources for its clients are branched from it.
+// random returns the random source of a test and logs its seed. The sources of the test's goroutines are
+// branched from it.
 func random(t *testing.T) *rand.Rand {
 	seed := *seedFlag
 	if seed == 0 {
@@ -41,5 +42,5 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// branch returns a source for another goroutine.
+// branch returns a new random source for another goroutine.
 func branch(rng *rand.Rand) *rand.Rand { return rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64())) }

@@ -25,7 +25,7 @@ type input struct {
 	verb  verb
 	key   string
 	value string // new value of a create or update
-	// require is the revision that the object must have; 0 permits any revision.
+	// require is the revision that the object must have; 0 allows any revision.
 	require int64
 }
 
@@ -40,14 +40,14 @@ type output struct {
 type state struct {
 	present bool
 	value   string
-	// revision is 0 for an object whose writer received no response; a read provides it.
+	// revision is 0 if the writer of the object received no response, until a later read reveals it.
 	revision int64
 	// last is the greatest known revision of the object, including deletions.
 	last int64
 }
 
-// step returns the possible states after a request with this response, or nil if the response is
-// impossible.
+// step returns the states that are possible after a request with the given response. It returns nil if the
+// response is impossible in the state s.
 func (s state) step(in input, out output) []state {
 	switch out.outcome {
 	case done:
@@ -70,8 +70,8 @@ func when(possible bool, s state) []state {
 	return nil
 }
 
-// succeed returns the states after a successful request. An out.revision of 0 means that no client received
-// the revision.
+// succeed returns the states that are possible after a successful request. out.revision is 0 if no client
+// received the revision.
 func (s state) succeed(in input, out output) []state {
 	if s.present == (in.verb == creating) {
 		return nil
@@ -97,8 +97,8 @@ func (s state) succeed(in input, out output) []state {
 	return []state{{present: true, value: in.value, revision: out.revision, last: s.last}}
 }
 
-// at returns the state of an object that a response has reported at a revision, or false if this is
-// impossible.
+// at returns the state of an object for which a response has reported a revision. It returns false if the state
+// s cannot have this revision.
 func (s state) at(revision int64) (state, bool) {
 	if s.revision == 0 && revision > s.last {
 		s.revision, s.last = revision, revision
@@ -106,8 +106,8 @@ func (s state) at(revision int64) (state, bool) {
 	return s, s.revision == revision
 }
 
-// model is the porcupine model of a history. Objects are independent, because no write affects several
-// objects.
+// model returns the porcupine model of a history. It checks each object separately, because no write affects
+// several objects.
 func model() porcupine.Model {
 	nondeterministic := porcupine.NondeterministicModel{
 		Partition: byKey,
@@ -141,8 +141,8 @@ func byKey(history []porcupine.Operation) [][]porcupine.Operation {
 	return parts
 }
 
-// revisionsGrow reports an error if a write has a revision that is not greater than all revisions
-// in responses that ended before the write began.
+// revisionsGrow returns an error unless the revision of each write is greater than the revisions in all
+// responses that were received before the write began.
 func revisionsGrow(history []porcupine.Operation) error {
 	byCall := slices.Clone(history)
 	slices.SortFunc(byCall, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })

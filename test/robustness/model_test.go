@@ -6,7 +6,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// TestModel checks histories that the model must accept, and histories that it must reject.
+// TestModel checks that the model accepts linearizable histories and rejects others.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	op := func(call, ret int64, in input, out output) porcupine.Operation {

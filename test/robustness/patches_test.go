@@ -18,14 +18,14 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// Limits of the cost of one request. The most expensive request below needs a fraction of them;
-// without the server's own limits, such requests took minutes and gigabytes.
+// These constants limit the cost of one request. The most expensive request below needs a fraction of them.
+// Without the server's own limits, such requests took minutes and allocated gigabytes.
 const (
 	requestCPU       = 10.0 // seconds, with the race detector
 	requestAllocated = 768 << 20
 )
 
-// hostileRequest is a small request that could be expensive for the server.
+// hostileRequest is a small request that might be expensive for the server.
 type hostileRequest struct {
 	name, method, path string
 	contentType        string // of the body; for a GET, of the response
@@ -43,9 +43,9 @@ const (
 	asTable   = "application/json;as=Table;v=v1;g=meta.k8s.io"
 )
 
-// TestHostileWrites sends small objects and patches that could expand without limit: repeated
-// copies, numbers with a billion digits, merges of long lists. The server responds to each with a
-// Status that does not contain the request, and uses little CPU time and memory.
+// TestHostileWrites sends small objects and patches that could expand without limit: repeated copies, numbers
+// with a billion digits, and merges of long lists. The server must respond to each of them with a Status that
+// does not contain the request, and must use little CPU time and memory.
 func TestHostileWrites(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
@@ -130,7 +130,7 @@ func hostileWrites(widget string) []hostileRequest {
 	}
 }
 
-// repeated returns n list elements, each formatted with its number.
+// repeated returns n comma-separated elements, each of which is its index in the given format.
 func repeated(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -200,8 +200,7 @@ func (p *pounder) send(ctx context.Context, r hostileRequest) (code int, answer 
 	return resp.StatusCode, answer, err
 }
 
-// spent returns the CPU time of the server process, in seconds, and its total allocations, in
-// bytes.
+// spent returns the CPU time that the server process has used, in seconds, and its total allocations, in bytes.
 func (p *pounder) spent(ctx context.Context) (cpu, allocated float64, err error) {
 	_, answer, err := p.send(ctx, hostileRequest{method: http.MethodGet, path: "/metrics"})
 	if err != nil {

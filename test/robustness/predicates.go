@@ -8,15 +8,15 @@ import (
 	"sort"
 )
 
-// change is the effect of one revision on one object. A nil before or after means that the object does not
-// exist.
+// change is the effect of one revision on one object. before is nil if the revision created the object, and
+// after is nil if it deleted the object.
 type change struct {
 	revision      int64
 	name          string
 	before, after *object
 }
 
-// selector specifies the objects of a watch; the zero value selects all objects.
+// selector specifies which objects a watch selects. The zero value selects all objects.
 type selector struct {
 	group string // value of the label group
 	name  string // name of the object
@@ -44,7 +44,7 @@ const (
 	bookmark = "BOOKMARK"
 )
 
-// event is one line of a watch. The object of a bookmark only has a revision.
+// event is one event of a watch. The object of a bookmark has only a revision.
 type event struct {
 	kind string
 	object
@@ -54,7 +54,7 @@ func (e event) String() string {
 	return fmt.Sprintf("%s %s %d %q", e.kind, e.name, e.revision, e.value)
 }
 
-// project returns the events of changes for a watch of the selector.
+// project returns the events that a watch with this selector must deliver for changes.
 func (s selector) project(changes []change) []event {
 	var events []event
 	for _, c := range changes {
@@ -73,17 +73,17 @@ func (s selector) project(changes []change) []event {
 	return events
 }
 
-// stream is one connection of a watch: the events it received after the requested revision, up to the end of the
-// connection.
+// stream is one connection of a watch. events are the events that it received after the revision from, until
+// the connection ended.
 type stream struct {
 	from   int64
 	events []event
-	// relisted reports whether from is the revision of a new list, because the end of the previous stream had
-	// expired.
+	// relisted reports whether from is the revision of a new list, because the last revision of the previous
+	// stream had expired.
 	relisted bool
 }
 
-// position returns the revision from which the watch resumes.
+// position returns the revision after which the next connection continues.
 func (s stream) position() int64 {
 	if n := len(s.events); n > 0 {
 		return s.events[n-1].revision
@@ -91,20 +91,20 @@ func (s stream) position() int64 {
 	return s.from
 }
 
-// watched contains the events of one watcher, over all its connections.
+// watched contains the events that one watcher received over all its connections.
 type watched struct {
 	selector selector
 	streams  []stream
 }
 
-// predicate is a guarantee of watches: it returns an error if w violates it. want are the events
-// that a single uninterrupted connection would have received from w's first revision.
+// predicate is a guarantee of watches. check returns an error if w violates the guarantee. want contains the
+// events that a single uninterrupted connection would have received from w's first revision on.
 type predicate struct {
 	name  string
 	check func(w watched, want []event) error
 }
 
-// predicates returns the guarantees of watches, with the names of etcd's robustness tests.
+// predicates returns the guarantees of watches. Their names are the names in etcd's robustness tests.
 func predicates() []predicate {
 	return []predicate{
 		{"Ordered", isOrdered},
@@ -117,7 +117,7 @@ func predicates() []predicate {
 	}
 }
 
-// check applies all predicates.
+// check checks all predicates.
 func (w watched) check(changes []change) error {
 	want := w.selector.project(changes)
 	var errs []error
@@ -141,7 +141,7 @@ func isOrdered(w watched, _ []event) error {
 	return nil
 }
 
-// isUnique checks that no change is delivered twice, over all connections.
+// isUnique checks that no change is delivered twice, even over several connections.
 func isUnique(w watched, _ []event) error {
 	type id struct {
 		name     string
@@ -186,14 +186,14 @@ func isAtomic(w watched, want []event) error {
 	return nil
 }
 
-// between returns the events with a revision greater than after and at most to.
+// between returns the events whose revision is greater than after and at most to.
 func between(events []event, after, to int64) []event {
 	start := sort.Search(len(events), func(i int) bool { return events[i].revision > after })
 	end := sort.Search(len(events), func(i int) bool { return events[i].revision > to })
 	return events[start:max(start, end)]
 }
 
-// isReliable checks that a connection delivers all events between its first and last event, and no other
+// isReliable checks that a connection delivers all events between its start and its last event, and no other
 // events.
 func isReliable(w watched, want []event) error {
 	for _, s := range w.streams {
@@ -217,7 +217,7 @@ func changesOf(events []event) []event {
 	return slices.DeleteFunc(slices.Clone(events), func(e event) bool { return e.kind == bookmark })
 }
 
-// isResumable checks that a connection that resumes after the last event of another connection starts with
+// isResumable checks that a connection that continues after the last event of another connection starts with
 // the next event.
 func isResumable(w watched, want []event) error {
 	for i, s := range w.streams {
@@ -267,8 +267,8 @@ func isFilterable(w watched, _ []event) error {
 	return nil
 }
 
-// chronicle converts written objects (puts) and deletions, each with its revision, to a sorted list
-// of changes. before contains the initial objects by name.
+// chronicle converts written objects (puts) and deletions, each with its revision, to a list of changes that is
+// sorted by revision. before contains the initial objects, keyed by name.
 func chronicle(before map[string]object, puts, deletions []object) ([]change, error) {
 	changes := make([]change, 0, len(puts)+len(deletions))
 	for _, o := range puts {

@@ -2,7 +2,7 @@ package robustness
 
 import "testing"
 
-// TestPredicates checks that each predicate rejects the sequences that violate it, and accepts other
+// TestPredicates checks that each predicate rejects sequences of events that violate it, and accepts other
 // sequences.
 func TestPredicates(t *testing.T) {
 	t.Parallel()

@@ -26,12 +26,12 @@ const (
 	quotaKills = 4
 )
 
-// quotaUsers are many more users than the objects that the quota permits.
+// quotaUsers has many more users than the quota permits objects.
 var quotaUsers = users{count: 32, writes: 25}
 
-// TestQuotas checks that 32 users cannot exceed a quota. They create, update, terminate and delete
-// objects through several servers of one store, and one of the servers is killed repeatedly. At the
-// end, the status of the quota equals the usage.
+// TestQuotas checks that 32 users cannot exceed a quota. They create, update, terminate and delete objects
+// through several servers that share a store, and one of the servers is killed repeatedly. In the end, the
+// status of the quota must equal the usage.
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -114,8 +114,7 @@ func dryOrNot(rng *rand.Rand) metav1.CreateOptions {
 	return metav1.CreateOptions{}
 }
 
-// expected returns nil for errors that concurrent writers and a killed server cause, and the error
-// otherwise.
+// expected returns nil for errors that concurrent writers or a killed server cause, and err for other errors.
 func expected(err error) error {
 	var status apierrors.APIStatus
 	switch {
@@ -190,7 +189,7 @@ func checkQuota(t *testing.T, client kubernetes.Interface) {
 	t.Logf("%d pods, %d config maps; %v", len(pods.Items), len(maps.Items), quota.Status.Used)
 }
 
-// checkQuotaFrees deletes all objects and creates new objects up to the quota.
+// checkQuotaFrees deletes all objects, and then creates new objects until the quota is exhausted.
 func checkQuotaFrees(t *testing.T, clients []*kubernetes.Clientset) {
 	t.Helper()
 	now := int64(0)

@@ -25,14 +25,14 @@ const (
 	serviceWrites = 60 // number for each user
 	serviceNames  = 32
 	serviceKills  = 4
-	// serviceNumbers is the number of available ports, and of available addresses except the address of
-	// default/kubernetes.
+	// serviceNumbers is the number of available ports. It is also the number of available addresses, not
+	// including the address of default/kubernetes.
 	serviceNumbers = 29
 )
 
-// TestServiceAllocations checks that no address or port is allocated twice or lost. Users create,
-// update and delete services through several servers of one store, in ranges that are nearly full,
-// while one of the servers is killed repeatedly.
+// TestServiceAllocations checks that no address or port is allocated twice or lost. Users create, update and
+// delete services through several servers that share a store, in ranges that are nearly exhausted, while one of
+// the servers is killed repeatedly.
 func TestServiceAllocations(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -63,8 +63,7 @@ func TestServiceAllocations(t *testing.T) {
 	}
 }
 
-// startServers starts n servers with the same flags. It returns the first one, and a client of
-// each.
+// startServers starts n servers with the same flags. It returns the first server, and a client for each server.
 func startServers(t *testing.T, n int, flags []string) (*testserver.Server, []*kubernetes.Clientset) {
 	t.Helper()
 	var first *testserver.Server
@@ -88,7 +87,8 @@ func startServers(t *testing.T, n int, flags []string) (*testserver.Server, []*k
 // users is the number of concurrent users, and the number of writes of each user.
 type users struct{ count, writes int }
 
-// writeWhileKilled writes through random servers while the victim is killed.
+// writeWhileKilled lets users call write with clients of random servers while the server victim is killed
+// repeatedly.
 func writeWhileKilled(t *testing.T, victim *testserver.Server, clients []*kubernetes.Clientset, kills int, rng *rand.Rand,
 	users users, write func(context.Context, kubernetes.Interface, *rand.Rand) error) {
 	t.Helper()
@@ -175,8 +175,8 @@ func rangeIsFull(err error) bool {
 	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "range is full")
 }
 
-// checkServices compares the addresses of services with the IPAddress objects, and returns an error
-// if two services share a port.
+// checkServices compares the addresses of services with the IPAddress objects, and fails the test if two
+// services have the same port.
 func checkServices(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	services, err := client.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
@@ -212,7 +212,7 @@ func checkServices(t *testing.T, client kubernetes.Interface) {
 	t.Logf("%d services, %d addresses, %d ports", len(services.Items), len(addresses.Items), len(ports))
 }
 
-// checkNothingLost deletes all services, and creates as many as there are addresses and ports.
+// checkNothingLost deletes all services, and then creates as many services as there are addresses and ports.
 func checkNothingLost(t *testing.T, clients []*kubernetes.Clientset) {
 	t.Helper()
 	list, err := clients[0].CoreV1().Services(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})

@@ -15,30 +15,32 @@ import (
 // errExpired is returned if the requested revision of a watch is no longer available.
 var errExpired = errors.New("expired")
 
-// watcher follows a selection with as many connections as necessary, and stores the received
+// watcher follows the objects of a selector over as many connections as necessary, and stores the received
 // events. It is not safe for concurrent use; received may be read after follow has returned.
 type watcher struct {
 	client   *client
 	received watched
-	// rng selects a random timeout for each connection, so that the server ends some of them; may be nil.
+	// rng selects a random timeout for each connection, so that the server ends some connections. It may be
+	// nil.
 	rng *rand.Rand
-	// reader wraps the response body; may be nil.
+	// reader wraps the response body. It may be nil.
 	reader func(context.Context, io.Reader) io.Reader
-	// roam returns the client of the next connection; may be nil.
+	// roam returns the client for the next connection. It may be nil.
 	roam func() *client
-	// await blocks until the watcher can connect again after a failure of the connection or the server.
+	// await blocks until the watcher can connect again after a connection or the server has failed.
 	await func(context.Context) error
-	// relist lets the watcher continue at the revision of a list if the revision of the watch has expired.
+	// relist makes the watcher list the objects if its revision has expired, and continue at the revision of
+	// the list.
 	relist bool
-	// expired counts the expired revisions.
+	// expired is the number of times that the watcher's revision had expired.
 	expired int
 }
 
-// maxWatch is the maximum timeout of a connection, if rng is set.
+// maxWatch is the maximum timeout of a connection if rng is set.
 const maxWatch = 5 * time.Second
 
-// follow watches from a revision until it has received an event with the revision that until returns, or a
-// later one. It then returns nil. until returns 0 while the revision is unknown.
+// follow watches from a revision until it has received an event whose revision is at least the revision that
+// until returns. It then returns nil. until returns 0 while this revision is unknown.
 func (w *watcher) follow(ctx context.Context, from int64, until func() int64) error {
 	s := stream{from: from}
 	for {
@@ -72,7 +74,8 @@ func (w *watcher) follow(ctx context.Context, from int64, until func() int64) er
 	}
 }
 
-// connection reads one watch to its end into s. It returns nil if the server ended the watch regularly.
+// connection reads the events of one watch request into s. It returns nil if the server ended the watch
+// regularly.
 func (w *watcher) connection(ctx context.Context, s *stream, until func() int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -8,30 +8,30 @@ import (
 	"sync/atomic"
 )
 
-// writer writes objects that no other client writes, one request at a time, and records the
-// expected contents. Only one goroutine may use it; others may read it while no request is in
+// writer writes objects that no other client writes, one request at a time, and records their expected
+// contents. Only one goroutine may use a writer; other goroutines may read its fields while no request is in
 // flight.
 type writer struct {
 	id   int
 	rng  *rand.Rand
 	send func(func() (outcome, error)) (outcome, error)
 	c    *client
-	// objects is the number of its objects.
+	// objects is the number of objects that the writer uses.
 	objects int
-	// acknowledged contains its objects by name after the last acknowledged write.
+	// acknowledged maps the names of the writer's objects to their state after the last acknowledged write.
 	acknowledged map[string]object
-	// pending is the request with an unknown outcome, or nil.
+	// pending is the request whose outcome is unknown, or nil.
 	pending *attempt
-	// puts and deletions are the acknowledged writes.
+	// puts and deletions contain the acknowledged writes.
 	puts, deletions []object
-	// doubtful are the requests with an initially unknown outcome.
+	// doubtful contains the requests whose outcome was unknown at first.
 	doubtful []attempt
 	count    int
 	last     int64 // greatest revision in a response
 }
 
-// attempt is a write in flight, with the object before and after the write. An object with an empty name does
-// not exist.
+// attempt is a write with the states of the object before and after it. An object with an empty name does not
+// exist.
 type attempt struct{ before, after object }
 
 // write sends one request. The outcome is unknown if the server stopped.
@@ -78,8 +78,8 @@ func (w *writer) write(ctx context.Context) (outcome, error) {
 	return out, nil
 }
 
-// note records the outcome of a request. It is called before the request counts as completed, because verify
-// may run immediately afterwards.
+// note records the outcome of a request. It must be called before the request counts as completed, because
+// verify may run immediately afterwards.
 func (w *writer) note(out outcome, try attempt, got object) error {
 	switch out {
 	case done:
@@ -112,8 +112,8 @@ func (w *writer) acknowledge(try attempt, got object) error {
 	return nil
 }
 
-// verify compares the stored objects at a revision with the expected objects, and determines the outcome of
-// the pending request. It removes the writer's objects from there.
+// verify compares the stored objects at a revision with the expected objects, and determines the outcome of the
+// pending request. It removes the writer's objects from the map there.
 func (w *writer) verify(there map[string]object, revision int64) error {
 	if revision < w.last {
 		return fmt.Errorf("the store is at revision %d, a write was acknowledged at %d", revision, w.last)
@@ -140,7 +140,8 @@ func (w *writer) verify(there map[string]object, revision int64) error {
 	return nil
 }
 
-// made reports whether the current state of an object is the result of the attempt.
+// made reports whether the current state of an object is the result of the attempt. present is false if the
+// object does not exist.
 func (a attempt) made(name string, got object, present bool) bool {
 	if a.after.name == "" {
 		return a.before.name == name && !present
@@ -148,8 +149,8 @@ func (a attempt) made(name string, got object, present bool) bool {
 	return a.after.name == name && present && got.value == a.after.value && got.group == a.after.group
 }
 
-// lastWrites performs the final write, whose revision ends the watchers. It then performs another write for
-// watchers that received the final write before its revision was recorded.
+// lastWrites performs a final write, and stores its revision in end, which makes the watchers stop. It then
+// performs another write, for watchers that received the final write before its revision was stored.
 func lastWrites(ctx context.Context, c *client, group string, end *atomic.Int64) ([]object, error) {
 	last, out, err := c.create(ctx, object{name: "last", value: "last", group: group})
 	if err != nil || out != done {
