@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// activity is one kind of a soak's load.
+// activity is one kind of load in a soak.
 type activity struct {
 	name    string
 	workers int
@@ -18,8 +18,8 @@ type activity struct {
 	turn    func(context.Context, *worker) error
 }
 
-// activities are the mixed load. Created objects are deleted again, so the number of objects is
-// stable after a few minutes.
+// activities returns the mixed load of a soak. Created objects are also deleted, so the number of objects
+// becomes stable after a few minutes.
 func activities() []activity {
 	return []activity{
 		{"objects", 8, 40 * time.Millisecond, changeObject},
@@ -35,10 +35,10 @@ func activities() []activity {
 	}
 }
 
-// names is the maximum number of objects of a kind in a namespace.
+// names is the maximum number of objects of each kind in each namespace.
 const names = 200
 
-// kind is a kind of objects in a soak.
+// kind is a kind of object that a soak uses.
 type kind struct {
 	path   string // path of the collection in a namespace
 	object func(name string, n int) fieldsOf
@@ -52,14 +52,14 @@ func kinds() []kind {
 	}
 }
 
-// pick returns a random kind and its collection.
+// pick returns a random kind, and the path of its collection in a random namespace.
 func (w *worker) pick() (kind, string) {
 	all := kinds()
 	k := all[w.rng.IntN(len(all))]
 	return k, fmt.Sprintf(k.path, namespaceOf(w.rng.IntN(namespaces)))
 }
 
-// changeObject sends one request for an object that other workers may change concurrently.
+// changeObject sends one request for an object that other workers might change at the same time.
 func changeObject(ctx context.Context, w *worker) error {
 	k, path := w.pick()
 	name := fmt.Sprintf("o%d", w.rng.IntN(names))
@@ -81,7 +81,7 @@ func changeObject(ctx context.Context, w *worker) error {
 	return err
 }
 
-// listObjects lists a collection: completely, with a selector, or in pages.
+// listObjects lists a collection, either completely, with a selector, or in pages.
 func listObjects(ctx context.Context, w *worker) error {
 	_, path := w.pick()
 	switch w.rng.IntN(4) {
@@ -103,7 +103,7 @@ func (w *worker) listPages(ctx context.Context, path string) error {
 	for next := ""; ; {
 		page, err := w.get(ctx, path+"?limit=20&continue="+url.QueryEscape(next))
 		if isCode(err, http.StatusGone) {
-			return nil // the restarted server no longer has the revision
+			return nil // the server was restarted and no longer has the revision
 		}
 		if err != nil {
 			return err
@@ -118,8 +118,8 @@ func (w *worker) listPages(ctx context.Context, path string) error {
 	}
 }
 
-// watchObjects watches for up to 30 seconds, sometimes with its own connection, and sometimes
-// disconnects before the end.
+// watchObjects watches a collection for up to 30 seconds. Sometimes it uses its own connection, and sometimes
+// it disconnects before the end.
 func watchObjects(ctx context.Context, w *worker) error {
 	_, path := w.pick()
 	c := w.client
@@ -146,7 +146,7 @@ func watchObjects(ctx context.Context, w *worker) error {
 	return nil
 }
 
-// renewLease renews or creates one of 50 leases.
+// renewLease renews one of 50 leases, or creates the lease if it does not exist.
 func renewLease(ctx context.Context, w *worker) error {
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/soak-0/leases"
 	name := fmt.Sprintf("node-%d-%d", w.id, w.rng.IntN(50))
@@ -245,7 +245,7 @@ func (w *worker) readAsItself(ctx context.Context, namespace string) error {
 	return err
 }
 
-// usePolicy creates a policy and deletes it soon afterwards.
+// usePolicy creates an admission policy and deletes it soon afterwards.
 func usePolicy(ctx context.Context, w *worker) error {
 	name := fmt.Sprintf("policy-%d", time.Now().UnixNano())
 	policy, binding := policyObjects(name, namespaceOf(w.turns))
@@ -263,7 +263,8 @@ func usePolicy(ctx context.Context, w *worker) error {
 	return w.remove(ctx, policies+"/"+name)
 }
 
-// ownObjects creates an object that owns others, deletes it, and waits until the others are deleted.
+// ownObjects creates an object that owns other objects, deletes it, and waits until the other objects are
+// deleted.
 func ownObjects(ctx context.Context, w *worker) error {
 	path := "/api/v1/namespaces/" + namespaceOf(w.turns) + "/configmaps"
 	name := fmt.Sprintf("owner-%d", time.Now().UnixNano())

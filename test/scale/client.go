@@ -29,8 +29,8 @@ const (
 	protobufAccept = "application/vnd.kubernetes.protobuf"
 )
 
-// client is a user with its own connections. It does not decode responses, because the costs of
-// clients are not measured.
+// client is a user with its own connections. It does not decode responses, because the resource usage of
+// clients is not measured.
 type client struct {
 	config *rest.Config
 	tls    *tls.Config
@@ -38,7 +38,7 @@ type client struct {
 	header http.Header // of each request
 }
 
-// newClient returns a client with the certificate or the token of a kubeconfig.
+// newClient returns a client with the credentials in a kubeconfig.
 func newClient(kubeconfig string) (*client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -59,13 +59,13 @@ func clientOf(config *rest.Config) (*client, error) {
 	return c.another(), nil
 }
 
-// another returns a client of the same user with its own connections.
+// another returns a client for the same user that has its own connections.
 func (c *client) another() *client {
 	transport := &http.Transport{TLSClientConfig: c.tls.Clone(), ForceAttemptHTTP2: true, DisableCompression: true}
 	return &client{config: c.config, tls: c.tls, http: &http.Client{Transport: transport}, header: c.header}
 }
 
-// impersonating returns a client with the same connections that acts as a user.
+// impersonating returns a client that uses the same connections and impersonates a user.
 func (c *client) impersonating(user string, groups ...string) *client {
 	header := http.Header{"Impersonate-User": {user}, "Impersonate-Group": append(groups, "system:authenticated")}
 	return &client{config: c.config, tls: c.tls, http: c.http, header: header}
@@ -80,7 +80,7 @@ func (c *client) as(token string) (*client, error) {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// request is one request. A body that is neither nil nor bytes is sent as JSON.
+// request describes an HTTP request. A body that is neither nil nor a byte slice is sent as JSON.
 type request struct {
 	method, path string
 	contentType  string // jsonType if empty
@@ -88,7 +88,7 @@ type request struct {
 	body         any
 }
 
-// statusError is a response with an error status.
+// statusError is the error for a response with an error status.
 type statusError struct {
 	request string
 	code    int
@@ -104,7 +104,7 @@ func (e *statusError) unavailable() bool {
 	return e.code == http.StatusTooManyRequests || e.code >= http.StatusInternalServerError || e.code == http.StatusUnauthorized
 }
 
-// isCode reports whether an error is a statusError with one of the codes.
+// isCode reports whether err is a statusError with one of the given status codes.
 func isCode(err error, codes ...int) bool {
 	var answered *statusError
 	if !errors.As(err, &answered) {
@@ -118,8 +118,7 @@ func isCode(err error, codes ...int) bool {
 	return false
 }
 
-// send sends a request. It returns an error unless the response has a success status. The caller
-// closes the body.
+// send sends a request. It returns an error unless the response is successful. The caller must close the body.
 func (c *client) send(ctx context.Context, r request) (*http.Response, error) {
 	body, err := r.encoded()
 	if err != nil {
@@ -194,7 +193,7 @@ func (c *client) remove(ctx context.Context, path string) error {
 	return err
 }
 
-// await blocks until a path exists, or does not exist.
+// await polls path until it exists or, if there is false, until it no longer exists.
 func (c *client) await(ctx context.Context, path string, there bool) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

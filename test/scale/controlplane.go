@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// createControlPlane creates a control plane, waits until it is ready, and writes the kubeconfig of its administrator to a file.
-// limits are its spec.limits.
+// createControlPlane creates a control plane, waits until it is ready, and writes its administrator's
+// kubeconfig to a file. limits is the value of spec.limits.
 func (c *client) createControlPlane(ctx context.Context, name, kubeconfig string, limits fieldsOf) error {
 	const path = "/apis/mainstay.dev/v1/controlplanes"
 	err := c.create(ctx, path, fieldsOf{
@@ -40,7 +40,7 @@ func (c *client) createControlPlane(ctx context.Context, name, kubeconfig string
 	return nil
 }
 
-// decode gets an object and decodes it.
+// decode gets the object at path and decodes it into object.
 func (c *client) decode(ctx context.Context, path string, object any) error {
 	body, err := c.get(ctx, path)
 	if err != nil {

@@ -32,13 +32,13 @@ func tryDefinitions(ctx context.Context, t try) error {
 	return nil
 }
 
-// definitions is an experiment with n definitions.
+// definitions is an experiment that creates n definitions.
 type definitions struct {
 	*experiment
 	n int
 }
 
-// definitionStep is a step of the experiment; a step without a function is a restart.
+// definitionStep is a step of the experiment. If do is nil, the step is a restart of the server.
 type definitionStep struct {
 	name  string
 	units int
@@ -85,8 +85,8 @@ func (d definitions) list(ctx context.Context, i int) error {
 	return err
 }
 
-// deleteAll deletes the collection repeatedly, because deleting many objects exceeds the timeout of
-// a request.
+// deleteAll deletes all definitions. It repeats the request, because deleting many objects takes longer than
+// the timeout of a request.
 func (d definitions) deleteAll(ctx context.Context) error {
 	err := d.client.remove(ctx, definitionsPath)
 	for isCode(err, http.StatusGatewayTimeout) {

@@ -8,7 +8,7 @@ import (
 // emptyingCommand implements "scale emptying": it deletes a namespace with many objects of many kinds.
 func emptyingCommand(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("emptying", flag.ExitOnError)
-	kinds := flags.Int("kinds", 500, "of how many kinds the objects are")
+	kinds := flags.Int("kinds", 500, "number of kinds of objects")
 	return curve(ctx, flags, args, 100_000, func(ctx context.Context, t try) error {
 		return tryEmptying(ctx, t, content{objects: t.n, kinds: *kinds, size: 1 << 10, namespace: "full"})
 	})

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// fairness is the experiment of `scale fairness`: the latency of one client's gets while other
-// clients keep the server busy. Server and clients have one core each.
+// fairness is the experiment of "scale fairness". It measures the latency of one client's gets while other
+// clients keep the server busy. The server and the clients have one core each.
 type fairness struct {
 	binary, dir, options    string
 	serverCore, clientCore  string
@@ -32,27 +32,27 @@ type fairness struct {
 	kubeconfig, bulk, label string // of the child process that runs the other clients
 }
 
-// fairnessCommand implements "scale fairness". With --bulk, the process is the child of the experiment
-// that runs the other clients.
+// fairnessCommand implements "scale fairness". If --bulk is set, this process is the child of an experiment and
+// runs the other clients.
 func fairnessCommand(ctx context.Context, args []string) error {
 	var f fairness
 	flags := flag.NewFlagSet("fairness", flag.ExitOnError)
-	flags.StringVar(&f.binary, "binary", "mainstay", "the server")
-	flags.StringVar(&f.dir, "data-dir", "fairness-data", "folder for the server's data")
-	flags.StringVar(&f.options, "server-flags", "", "more flags of the server, separated by spaces")
-	flags.StringVar(&f.serverCore, "server-core", "0", "the processor of the server, as taskset names it")
-	flags.StringVar(&f.clientCore, "client-core", "1", "the processor of the clients")
-	flags.IntVar(&f.pods, "pods", 10_000, "how many pods there are, of 4 KiB")
-	flags.IntVar(&f.clients, "clients", 50, "how many clients list them, or create")
-	flags.IntVar(&f.creates, "creates", 5000, "how many creates arrive at once")
-	flags.IntVar(&f.bursts, "bursts", 3, "how often they do")
-	flags.StringVar(&f.kinds, "kinds", "lists,lists/1.1,creates", "what others do, one after the other: lists, lists/1.1, gets or creates")
-	flags.BoolVar(&f.controlPlanes, "control-planes", false, "the other clients use another control plane than the measured one")
+	flags.StringVar(&f.binary, "binary", "mainstay", "path of the server's binary")
+	flags.StringVar(&f.dir, "data-dir", "fairness-data", "data directory of the server")
+	flags.StringVar(&f.options, "server-flags", "", "additional flags of the server, separated by spaces")
+	flags.StringVar(&f.serverCore, "server-core", "0", "processor of the server, as an argument of taskset")
+	flags.StringVar(&f.clientCore, "client-core", "1", "processor of the clients, as an argument of taskset")
+	flags.IntVar(&f.pods, "pods", 10_000, "number of pods, of 4 KiB each")
+	flags.IntVar(&f.clients, "clients", 50, "number of other clients, which list or create pods")
+	flags.IntVar(&f.creates, "creates", 5000, "number of concurrent creates in a burst")
+	flags.IntVar(&f.bursts, "bursts", 3, "number of bursts of creates")
+	flags.StringVar(&f.kinds, "kinds", "lists,lists/1.1,creates", "requests of the other clients, one kind after another: lists, lists/1.1, gets or creates")
+	flags.BoolVar(&f.controlPlanes, "control-planes", false, "let the measured client and the other clients use different control planes")
 	flags.IntVar(&f.concurrent, "concurrent-requests", 0, "spec.limits.concurrentRequests of the control plane of the other clients; 0 is the default")
-	flags.DurationVar(&f.length, "for", 10*time.Second, "how long gets are measured")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "of a server that runs, for --bulk")
-	flags.StringVar(&f.bulk, "bulk", "", "be the other clients: lists, lists/1.1, gets or creates")
-	flags.StringVar(&f.label, "label", "bulk", "what the names of created pods begin with")
+	flags.DurationVar(&f.length, "for", 10*time.Second, "duration of a measurement")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of a running server, for --bulk")
+	flags.StringVar(&f.bulk, "bulk", "", "run only the other clients, with this kind of requests: lists, lists/1.1, gets or creates")
+	flags.StringVar(&f.label, "label", "bulk", "prefix of the names of created pods")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -63,10 +63,11 @@ func fairnessCommand(ctx context.Context, args []string) error {
 }
 
 const (
-	// readNamespace contains the pods that are read, writeNamespace the created pods.
+	// readNamespace contains the pods that clients read. writeNamespace contains the pods that clients create.
 	readNamespace  = "read"
 	writeNamespace = "written"
-	// politeness is the niceness of the other clients. It prevents them from delaying the measured client.
+	// politeness is the nice value of the process with the other clients. It prevents this process from
+	// delaying the measured client.
 	politeness = 19
 	// getEvery is the pause between a response and the next get.
 	getEvery = 2 * time.Millisecond
@@ -119,8 +120,8 @@ func (f *fairness) run(ctx context.Context) error {
 	return nil
 }
 
-// createControlPlanes creates the control plane of the other clients, with the pods that they list, and the
-// control plane of the measured client. It returns the kubeconfig of the measured client.
+// createControlPlanes creates a control plane for the measured client, and one for the other clients, in which
+// it creates the pods that they list. It returns the path of the measured client's kubeconfig.
 func (f *fairness) createControlPlanes(ctx context.Context) (measured string, err error) {
 	root, err := newClient(f.kubeconfig)
 	if err != nil {
@@ -144,7 +145,7 @@ func (f *fairness) createControlPlanes(ctx context.Context) (measured string, er
 	return measured, f.fill(ctx, others)
 }
 
-// fill creates the pods that are read, and lists them once.
+// fill creates the pods that clients read, and lists them once.
 func (f *fairness) fill(ctx context.Context, c *client) error {
 	for _, namespace := range []string{readNamespace, writeNamespace} {
 		if err := c.create(ctx, "/api/v1/namespaces", namespaceObject(namespace)); err != nil {
@@ -164,8 +165,8 @@ func (f *fairness) fill(ctx context.Context, c *client) error {
 	return err
 }
 
-// measure measures gets while another process runs the other clients, for some time or until that
-// process ends.
+// measure measures gets while another process runs the other clients, until this process ends. If bulk is
+// empty, there are no other clients, and it measures for f.length.
 func (f *fairness) measure(ctx context.Context, m *getMeter, bulk string) error {
 	if bulk == "" {
 		ctx, cancel := context.WithTimeout(ctx, f.length)
@@ -202,7 +203,7 @@ func (f *fairness) measure(ctx context.Context, m *getMeter, bulk string) error 
 	return errors.Join(err, child.Wait())
 }
 
-// getMeter measures gets of one pod.
+// getMeter measures the latency of gets of one pod.
 type getMeter struct {
 	client *client
 	server int // process ID of the server
@@ -210,8 +211,8 @@ type getMeter struct {
 
 const meterFormat = "%-18s %7s %8s %8s %8s %11s %10s   %s\n"
 
-// run sends gets until ctx ends, and prints a row. The CPU time of the server, and the time that its
-// threads waited for a CPU, are in percent of the elapsed time.
+// run sends gets until ctx ends, and prints a row of results. The CPU time of the server, and the time for
+// which its threads waited for a CPU, are percentages of the elapsed time.
 func (m *getMeter) run(ctx context.Context, name string, done func() string) error {
 	took := newLatencies()
 	before, err := schedulingOf(m.server)
@@ -240,10 +241,11 @@ func (m *getMeter) run(ctx context.Context, name string, done func() string) err
 	return nil
 }
 
-// scheduling contains the CPU and waiting times of a process, as reported by the operating system.
+// scheduling contains the CPU time of a process and the time for which it waited for a CPU, as reported by the
+// kernel.
 type scheduling struct{ ran, waited time.Duration }
 
-// schedulingOf returns the sum for all threads of a process.
+// schedulingOf returns the sums over all threads of a process.
 func schedulingOf(pid int) (total scheduling, err error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil {
@@ -264,7 +266,7 @@ func schedulingOf(pid int) (total scheduling, err error) {
 	return total, nil
 }
 
-// makeBulk runs the other clients. It prints a line at the start, and one with its results.
+// makeBulk runs the other clients. It prints one line at the start, and one line with the results at the end.
 func (f *fairness) makeBulk(ctx context.Context) error {
 	c, err := newClient(f.kubeconfig)
 	if err != nil {
@@ -289,7 +291,7 @@ func (f *fairness) makeBulk(ctx context.Context) error {
 	return f.makeReads(ctx, clients, podsIn(readNamespace)+"?resourceVersion=0")
 }
 
-// makeReads makes each client read a path repeatedly.
+// makeReads lets each client read a path repeatedly for f.length.
 func (f *fairness) makeReads(ctx context.Context, clients []*client, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, f.length)
 	defer cancel()
@@ -318,7 +320,7 @@ func (f *fairness) makeReads(ctx context.Context, clients []*client, path string
 	return nil
 }
 
-// discard reads a path and returns the size of the response, in bytes.
+// discard gets a path and returns the size of the response body, in bytes.
 func (c *client) discard(ctx context.Context, path string) (int64, error) {
 	resp, err := c.send(ctx, request{method: http.MethodGet, path: path})
 	if err != nil {
@@ -328,8 +330,8 @@ func (c *client) discard(ctx context.Context, path string) (int64, error) {
 	return io.Copy(io.Discard, resp.Body)
 }
 
-// makeCreates makes all clients send many creates concurrently, and repeats this when all responses have
-// arrived.
+// makeCreates lets all clients together send f.creates concurrent creates. After all responses have arrived, it
+// repeats this, f.bursts times in total.
 func (f *fairness) makeCreates(ctx context.Context, clients []*client) error {
 	fmt.Println("creates")
 	began := time.Now()

@@ -16,24 +16,24 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// perCommit is the number of objects in a commit.
+// perCommit is the number of objects that are written in one commit.
 const perCommit = 1000
 
-// fillCommand implements "scale fill".
+// fillCommand implements "scale fill": it writes many objects to the store of a stopped server.
 func fillCommand(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("fill", flag.ExitOnError)
-	dir := flags.String("data-dir", "mainstay-data", "folder of a server that does not run")
-	objects := flags.Int("objects", 1_000_000, "how many objects there are to be in all")
-	kinds := flags.Int("kinds", 200, "of how many kinds they are")
-	size := flags.Int("size", 1<<10, "bytes of an object, about")
-	namespace := flags.String("namespace", "default", "the namespace of the objects")
+	dir := flags.String("data-dir", "mainstay-data", "data directory of a stopped server")
+	objects := flags.Int("objects", 1_000_000, "total number of objects")
+	kinds := flags.Int("kinds", 200, "number of kinds of objects")
+	size := flags.Int("size", 1<<10, "approximate size of an object, in bytes")
+	namespace := flags.String("namespace", "default", "namespace of the objects")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	return fill(ctx, *dir, content{*objects, *kinds, *size, *namespace})
 }
 
-// content specifies the contents of a store.
+// content specifies the objects in a store. size is the approximate size of an object, in bytes.
 type content struct {
 	objects, kinds, size int
 	namespace            string
@@ -114,7 +114,7 @@ func definition(k int) kv.Op {
 	})
 }
 
-// object returns the nth stored object.
+// object returns the write of the nth object.
 func object(c *content, n int) kv.Op {
 	k, n := n%c.kinds, n/c.kinds
 	name := fmt.Sprintf("o%07d", n)
@@ -131,7 +131,7 @@ func object(c *content, n int) kv.Op {
 func put(key string, value map[string]any) kv.Op {
 	encoded, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // maps of text and numbers always encode
+		panic(err) // maps of strings and numbers can always be encoded
 	}
 	return kv.Op{Key: "/registry/" + key, Value: encoded}
 }

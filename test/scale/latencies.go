@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// latencies contains the durations of requests, by name. It is safe for concurrent use.
+// latencies records the durations of requests by name. It is safe for concurrent use.
 type latencies struct {
 	mu    sync.Mutex
 	taken map[string][]time.Duration
@@ -22,7 +22,7 @@ func (l *latencies) add(name string, took time.Duration) {
 	l.taken[name] = append(l.taken[name], took)
 }
 
-// timed calls do and records its duration if it returned nil.
+// timed calls do, and records its duration if it succeeds.
 func (l *latencies) timed(name string, do func() error) error {
 	began := time.Now()
 	err := do()
@@ -32,14 +32,15 @@ func (l *latencies) timed(name string, do func() error) error {
 	return err
 }
 
-// reset removes the recorded values.
+// reset removes the recorded durations.
 func (l *latencies) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.taken)
 }
 
-// quantile returns the duration that the given share of the requests did not exceed.
+// quantile returns a duration that the given share of the requests did not exceed, or 0 if no durations are
+// recorded.
 func (l *latencies) quantile(name string, share float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// experiment is a server and its measurements.
+// experiment is a running server whose resource usage is measured.
 type experiment struct {
 	server *server
 	client *client
 }
 
-// newExperiment starts a server.
+// newExperiment starts a server and prints the header of the table of results.
 func newExperiment(ctx context.Context, binary, dir, flags string) (*experiment, error) {
 	srv, err := newServer(binary, dir, strings.Fields(flags)...)
 	if err != nil {
@@ -35,12 +35,12 @@ func newExperiment(ctx context.Context, binary, dir, flags string) (*experiment,
 	return e, err
 }
 
-// close kills the server, because the experiment is complete.
+// close kills the server. It is called at the end of the experiment.
 func (e *experiment) close() {
 	e.server.kill()
 }
 
-// restarted runs a function that starts the server, and prints the costs of the start.
+// restarted runs a function that starts the server and prints the startup cost.
 func (e *experiment) restarted(ctx context.Context, name string, start func(context.Context) (time.Duration, error)) error {
 	took, err := start(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (e *experiment) restarted(ctx context.Context, name string, start func(cont
 	return nil
 }
 
-// again restarts the server with its stored data.
+// again restarts the server with the same data directory, and prints the startup cost.
 func (e *experiment) again(ctx context.Context, name string) error {
 	if err := e.server.stop(); err != nil {
 		return err
@@ -63,8 +63,8 @@ func (e *experiment) again(ctx context.Context, name string) error {
 	return e.restarted(ctx, name, e.server.start)
 }
 
-// step runs a function that processes units, and prints the costs per unit. Memory is measured after a
-// garbage collection.
+// step runs a function that processes the given number of units, and prints the cost per unit. Memory is
+// measured after a garbage collection.
 func (e *experiment) step(ctx context.Context, name string, units int, do func(context.Context) error) error {
 	heap, err := e.collect(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 
 func mebibytes(n float64) string { return fmt.Sprintf("%.1f", n/mebi) }
 
-// collect makes the server collect garbage and returns the size of its heap afterwards.
+// collect makes the server collect garbage, and returns the size of its live heap in bytes.
 func (e *experiment) collect(ctx context.Context) (float64, error) {
 	if err := collectGarbage(ctx, e.client); err != nil {
 		return 0, err
@@ -115,7 +115,8 @@ func collectGarbage(ctx context.Context, c *client) error {
 	return err
 }
 
-// concurrently calls do n times, at most atOnce calls at a time.
+// concurrently calls do with the numbers from 0 to n-1, with at most atOnce calls at a time. It stops at the
+// first error.
 func concurrently(ctx context.Context, n, atOnce int, do func(context.Context, int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
@@ -132,20 +133,20 @@ func concurrently(ctx context.Context, n, atOnce int, do func(context.Context, i
 	return group.Wait()
 }
 
-// try is one point of a curve.
+// try is one run of an experiment, with n units.
 type try struct {
 	binary, dir, options string
 	n                    int
 }
 
-// curve runs an experiment three times, each time with ten times as many units. flags may contain
-// flags of the experiment.
+// curve parses args and runs an experiment three times, each time with ten times as many units as before. The
+// caller may already have defined flags of the experiment.
 func curve(ctx context.Context, flags *flag.FlagSet, args []string, largest int, do func(context.Context, try) error) error {
 	var t try
-	flags.StringVar(&t.binary, "binary", "mainstay", "the server")
-	flags.StringVar(&t.dir, "data-dir", flags.Name()+"-data", "what the folders of the servers' data begin with")
-	flags.StringVar(&t.options, "server-flags", "", "more flags of the server, separated by spaces")
-	number := flags.Int("number", largest, "how many there are; a tenth and a hundredth of them come first")
+	flags.StringVar(&t.binary, "binary", "mainstay", "path of the server's binary")
+	flags.StringVar(&t.dir, "data-dir", flags.Name()+"-data", "prefix of the data directories of the servers")
+	flags.StringVar(&t.options, "server-flags", "", "additional flags of the server, separated by spaces")
+	number := flags.Int("number", largest, "number of units in the last run; the earlier runs have a hundredth and a tenth of it")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // namespacesCommand implements "scale namespaces": it creates and deletes many namespaces. The server's
-// controllers create objects in each namespace. There are enough concurrent clients to share fsyncs.
+// controllers create objects in each namespace. Many clients work concurrently, so that their writes share
+// fsyncs.
 func namespacesCommand(ctx context.Context, args []string) error {
 	return curve(ctx, flag.NewFlagSet("namespaces", flag.ExitOnError), args, 10_000, tryNamespaces)
 }
@@ -56,8 +57,8 @@ func tryNamespaces(ctx context.Context, t try) error {
 	})
 }
 
-// awaitCount waits until a list contains a text count times. It polls rarely, because polling loads
-// the server.
+// awaitCount waits until a list contains a text exactly n times. It polls rarely, because polling loads the
+// server.
 func (e *experiment) awaitCount(ctx context.Context, path, text string, n int) error {
 	for {
 		list, err := e.client.get(ctx, path)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// nodesConfig specifies a cluster. The intervals are the intervals of kubelets and of published tests with
+// nodesConfig specifies a simulated cluster. The intervals are those of kubelets, and of published tests with
 // 5,000 nodes, divided by speed.
 type nodesConfig struct {
 	binary, dir, options string
@@ -27,9 +27,9 @@ type nodesConfig struct {
 const (
 	leaseEvery  = 10 * time.Second
 	statusEvery = 5 * time.Minute
-	// podLife is the lifetime of a pod of the churn.
+	// podLife is the lifetime of a pod that is created and deleted during the measurement.
 	podLife = 10 * time.Second
-	// controllers is the number of programs with informers of all pods, nodes and leases.
+	// controllers is the number of simulated programs that have informers for all pods, nodes and leases.
 	controllers = 4
 )
 
@@ -38,14 +38,14 @@ const (
 func nodesCommand(ctx context.Context, args []string) error {
 	var config nodesConfig
 	flags := flag.NewFlagSet("nodes", flag.ExitOnError)
-	flags.StringVar(&config.binary, "binary", "mainstay", "the server")
-	flags.StringVar(&config.dir, "data-dir", "nodes-data", "folder for the server's data")
-	flags.StringVar(&config.options, "server-flags", "", "more flags of the server, separated by spaces")
-	flags.IntVar(&config.nodes, "nodes", 5000, "how many nodes")
-	flags.IntVar(&config.podsPerNode, "pods-per-node", 30, "how many pods run on each all the time")
-	flags.Float64Var(&config.churn, "churn", 20, "pods that come and go, in a second")
-	flags.DurationVar(&config.measured, "measured", time.Minute, "how long is measured")
-	flags.Float64Var(&config.speed, "speed", 1, "heartbeats are so many times as frequent as a kubelet's")
+	flags.StringVar(&config.binary, "binary", "mainstay", "path of the server's binary")
+	flags.StringVar(&config.dir, "data-dir", "nodes-data", "data directory of the server")
+	flags.StringVar(&config.options, "server-flags", "", "additional flags of the server, separated by spaces")
+	flags.IntVar(&config.nodes, "nodes", 5000, "number of nodes")
+	flags.IntVar(&config.podsPerNode, "pods-per-node", 30, "number of permanent pods on each node")
+	flags.Float64Var(&config.churn, "churn", 20, "number of pods that are created and deleted per second")
+	flags.DurationVar(&config.measured, "measured", time.Minute, "duration of the measurement")
+	flags.Float64Var(&config.speed, "speed", 1, "frequency of heartbeats, as a multiple of a kubelet's")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -59,9 +59,9 @@ type cluster struct {
 	took     *latencies
 	failures atomic.Int64
 	clients  sync.WaitGroup
-	// connected is closed when heartbeats may begin.
+	// connected is closed when kubelets may start sending heartbeats.
 	connected chan struct{}
-	// scheduler and controller are the clients that create and bind pods.
+	// scheduler is the client that binds pods, and controller is the client that creates them.
 	scheduler, controller *client
 }
 
@@ -85,7 +85,7 @@ func tryNodes(ctx context.Context, config nodesConfig) error {
 	}
 	close(c.connected)
 	c.background(ctx)
-	pause(ctx, 2*podLife) // until the rates of creations and deletions are equal
+	pause(ctx, 2*podLife) // until pods are deleted at the same rate as they are created
 	c.took.reset()
 	err = c.step(ctx, "heartbeats and churn", int(config.measured.Seconds()), func(ctx context.Context) error {
 		pause(ctx, config.measured)
@@ -107,7 +107,7 @@ const (
 
 func podsPath(i int) string { return "/api/v1/namespaces/" + namespaceOf(i) + "/pods" }
 
-// fill creates namespaces, nodes, leases and pods, unless an earlier run has created them.
+// fill creates namespaces, nodes, leases and pods, unless they exist from an earlier run.
 func (c *cluster) fill(ctx context.Context) error {
 	last := c.config.nodes*c.config.podsPerNode - 1
 	if _, err := c.client.get(ctx, fmt.Sprintf("%s/steady-%d", podsPath(last), last)); err == nil {
@@ -160,7 +160,7 @@ func (c *cluster) connect(ctx context.Context) error {
 	return nil
 }
 
-// kubelet opens the watches of a node.
+// kubelet opens the watches of one node's kubelet.
 func (c *cluster) kubelet(ctx, watches context.Context, i int) error {
 	name := nodeName(i)
 	kubelet := c.client.another().impersonating("system:node:"+name, "system:nodes")
@@ -185,8 +185,8 @@ func (c *cluster) kubelet(ctx, watches context.Context, i int) error {
 	return nil
 }
 
-// watch opens a watch from the current state and reads its events. If timed, it records the age of
-// new pods.
+// watch opens a watch that starts at the current state, and reads its events. If timed is true, it records how
+// old pods are when it receives them.
 func (c *cluster) watch(ctx context.Context, of *client, path string, timed bool) error {
 	r := request{method: http.MethodGet, path: path + "&allowWatchBookmarks=true&resourceVersion=0"}
 	resp, err := of.send(ctx, r)
@@ -207,7 +207,7 @@ func (c *cluster) watch(ctx context.Context, of *client, path string, timed bool
 	return nil
 }
 
-// readAges records the age of pods when a watch first delivers them.
+// readAges records how old a pod is when a watch first delivers it.
 func (c *cluster) readAges(events io.Reader) {
 	lines := bufio.NewScanner(events)
 	lines.Buffer(nil, 1<<20)
@@ -229,7 +229,7 @@ func before(text []byte, end byte) []byte {
 	return text
 }
 
-// beat sends the heartbeats of a node.
+// beat sends the heartbeats of a node until ctx ends.
 func (c *cluster) beat(ctx context.Context, kubelet *client, i int) {
 	lease := time.Duration(float64(leaseEvery) / c.config.speed)
 	status := time.Duration(float64(statusEvery) / c.config.speed)
@@ -247,7 +247,7 @@ func (c *cluster) beat(ctx context.Context, kubelet *client, i int) {
 	}
 }
 
-// request sends a request, records its latency or failure, and reports whether it succeeded.
+// request sends a request, records its latency or its failure, and reports whether it succeeded.
 func (c *cluster) request(ctx context.Context, of *client, name string, r request) bool {
 	err := c.took.timed(name, func() error {
 		_, err := of.do(ctx, r)
@@ -261,7 +261,7 @@ func (c *cluster) request(ctx context.Context, of *client, name string, r reques
 	return err == nil
 }
 
-// background creates and deletes pods, and runs other clients.
+// background continuously creates and deletes pods, and runs other clients, until ctx ends.
 func (c *cluster) background(ctx context.Context) {
 	every := func(d time.Duration, do func(n int)) {
 		c.clients.Go(func() {
@@ -286,7 +286,8 @@ func (c *cluster) background(ctx context.Context) {
 	every(20*time.Second, func(n int) { read("list all pods", "/api/v1/pods?resourceVersion=0", protobufAccept) })
 }
 
-// passingPod creates, binds, runs and deletes a pod, with the usual clients.
+// passingPod creates, binds, runs and deletes a pod. The requests come from the same clients as in a real
+// cluster.
 func (c *cluster) passingPod(ctx context.Context, n int) {
 	node, name, path := nodeName(n%c.config.nodes), fmt.Sprintf("passing-%d-%d", time.Now().UnixNano(), n), podsPath(n)
 	kubelet := c.client.impersonating("system:node:"+node, "system:nodes")
@@ -305,7 +306,7 @@ func (c *cluster) passingPod(ctx context.Context, n int) {
 		c.request(ctx, kubelet, "delete a pod at once", request{method: http.MethodDelete, path: one + "?gracePeriodSeconds=0"})
 }
 
-// lives waits for the lifetime of a pod. It returns false if ctx has ended.
+// lives waits for the lifetime of a pod. It returns false if ctx ends first.
 func (c *cluster) lives(ctx context.Context) bool {
 	pause(ctx, podLife)
 	return ctx.Err() == nil

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// soakGroup is the API group of the custom resources of a soak.
+// soakGroup is the API group of the custom resources that a soak creates.
 const soakGroup = "soak.example.com"
 
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -26,7 +26,7 @@ func configMapObject(name string, n int) fieldsOf {
 	}
 }
 
-// widgetObject returns an object of the kind that a definitionObject defines.
+// widgetObject returns an object of a kind that definitionObject defines.
 func widgetObject(kind, name string, n int) fieldsOf {
 	return fieldsOf{
 		"apiVersion": soakGroup + "/v1", "kind": kind, "metadata": fieldsOf{"name": name, "labels": fieldsOf{"n": fmt.Sprint(n % 10)}},
@@ -84,7 +84,7 @@ func definitionObject(plural string) any {
 // kindOf returns the kind for a plural name.
 func kindOf(plural string) string { return "K" + plural }
 
-// policyObjects returns an admission policy for one namespace and its binding.
+// policyObjects returns an admission policy, and its binding to one namespace.
 func policyObjects(name, namespace string) (policy, binding any) {
 	meta := fieldsOf{"name": name}
 	policy = fieldsOf{
@@ -106,7 +106,7 @@ func policyObjects(name, namespace string) (policy, binding any) {
 	return policy, binding
 }
 
-// rightsObjects returns a role and a binding that permit the default service account to read its
+// rightsObjects returns a role and a binding that allow the default service account to read ConfigMaps in its
 // namespace.
 func rightsObjects() (role, binding any) {
 	meta := fieldsOf{"name": "reader"}
@@ -122,7 +122,7 @@ func rightsObjects() (role, binding any) {
 	return role, binding
 }
 
-// nodeObject returns a node with the status of a kubelet.
+// nodeObject returns a node with the status that a kubelet would report.
 func nodeObject(name string) any {
 	var images []any
 	for i := range 10 {
@@ -157,7 +157,7 @@ func nodeConditions(now time.Time) []any {
 	return conditions
 }
 
-// nodeStatusPatch returns the patch that a kubelet sends for an unchanged status.
+// nodeStatusPatch returns the patch that a kubelet sends if its status has not changed.
 func nodeStatusPatch(now time.Time) any {
 	return fieldsOf{"status": fieldsOf{"conditions": nodeConditions(now)}}
 }

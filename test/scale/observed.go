@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// observed contains the delays between changes and their events.
+// observed collects the delays between changes and the resulting events.
 type observed struct {
 	n     atomic.Int64
 	on    atomic.Bool

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// The picture consists of panels with the same time axis, one below the other.
+// The picture consists of panels, one below the other, that have the same time axis.
 const (
 	pictureWidth = 860
 	panelHeight  = 110
@@ -16,7 +16,7 @@ const (
 	mebi         = 1 << 20
 )
 
-// panel is a panel of the picture with one line.
+// panel is a panel of the picture. It shows one line.
 type panel struct {
 	title, unit string
 	value       func(*sample) float64
@@ -33,7 +33,8 @@ func panels() []panel {
 	}
 }
 
-// picture draws samples as SVG. Vertical lines are restarts: dashed for SIGTERM, solid for SIGKILL.
+// picture draws samples as SVG. Vertical lines mark restarts; they are dashed for SIGTERM and solid for
+// SIGKILL.
 func picture(samples []*sample) []byte {
 	var out bytes.Buffer
 	all := panels()

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// columns are the fields of a sample, in the order of the table.
+// columns lists the columns of the table, which are the fields of a sample in order.
 var columns = [...]string{"seconds", "restarts", "rss", "heap", "goroutines", "fds", "store", "cpu", "turns", "failures"}
 
-// sample is the resource usage of the server at one time.
+// sample is the resource usage of the server at one point in time.
 type sample struct {
 	seconds         float64 // since the start of the soak
 	restarts        int     // number of restarts so far; every second one used SIGKILL
@@ -25,7 +25,7 @@ type sample struct {
 	heap            float64 // after the last garbage collection
 	goroutines, fds float64
 	store           float64 // bytes of files
-	cpu             float64 // CPU time of the server process, in seconds
+	cpu             float64 // of the server process, in seconds
 	turns, failures float64
 }
 
@@ -41,7 +41,7 @@ func (s *sample) row() []string {
 	return row
 }
 
-// takeSample reads the metrics of the server and of the kernel.
+// takeSample reads the resource usage of the server from its metrics and from the kernel.
 func takeSample(ctx context.Context, s *server, c *client) (*sample, error) {
 	metrics, err := readMetrics(ctx, c, "go_gc_heap_live_bytes", "go_goroutines")
 	if err != nil {
@@ -61,7 +61,7 @@ func takeSample(ctx context.Context, s *server, c *client) (*sample, error) {
 	}, nil
 }
 
-// readMetrics returns metrics without labels.
+// readMetrics returns the values of the metrics with the given names. The metrics must have no labels.
 func readMetrics(ctx context.Context, c *client, names ...string) (map[string]float64, error) {
 	text, err := c.get(ctx, "/metrics")
 	if err != nil {
@@ -81,7 +81,7 @@ func readMetrics(ctx context.Context, c *client, names ...string) (map[string]fl
 	return values, nil
 }
 
-// usage is the kernel's data about a process.
+// usage is the resource usage of a process, as reported by the kernel.
 type usage struct {
 	anonymous float64 // bytes
 	peak      float64 // maximum so far, in bytes, including files
@@ -89,14 +89,14 @@ type usage struct {
 	cpu       time.Duration
 }
 
-// ticksPerSecond is the unit of /proc/PID/stat, which is the same on all Linux systems.
+// ticksPerSecond is the unit of the CPU times in /proc/PID/stat. It is the same on all Linux systems.
 const ticksPerSecond = 100
 
 func usageOf(pid int) (*usage, error) {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	status, err := os.ReadFile(filepath.Join(proc, "status"))
 	if err != nil {
-		return nil, fmt.Errorf("what the server uses is known on Linux alone: %w", err)
+		return nil, fmt.Errorf("read the resource usage of the server, which is only supported on Linux: %w", err)
 	}
 	stat, err := os.ReadFile(filepath.Join(proc, "stat"))
 	if err != nil {
@@ -121,7 +121,7 @@ func usageOf(pid int) (*usage, error) {
 	}, nil
 }
 
-// kibibytes returns the value of a line of /proc/PID/status, converted to bytes.
+// kibibytes returns the value of a line of /proc/PID/status, which is in KiB, in bytes.
 func kibibytes(status []byte, name string) float64 {
 	lines := bufio.NewScanner(bytes.NewReader(status))
 	for lines.Scan() {
@@ -133,7 +133,7 @@ func kibibytes(status []byte, name string) float64 {
 	return 0
 }
 
-// sizeOf returns the total size of the files in a folder, which may change during the call.
+// sizeOf returns the total size of the files in a folder, in bytes. Files may be removed during the call.
 func sizeOf(dir string) (float64, error) {
 	var sum float64
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
@@ -157,7 +157,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// table is a file of samples, written one by one.
+// table is a CSV file to which samples are written one by one.
 type table struct {
 	file *os.File
 	csv  *csv.Writer

@@ -15,9 +15,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-var soakTime = flag.Duration("soak", 0, "how long TestSoak loads a server; 0: it is skipped") //nolint:gochecknoglobals // a test flag
+var soakTime = flag.Duration("soak", 0, "duration of TestSoak; 0 skips the test") //nolint:gochecknoglobals // a test flag
 
-// TestSoak runs all activities of a soak and restarts the server.
+// TestSoak runs all activities of a soak, and restarts the server meanwhile.
 func TestSoak(t *testing.T) {
 	if *soakTime == 0 {
 		t.Skip("set -soak to run this test")

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// startTimeout is the timeout for the start of a server, stopTimeout for its end.
+	// startTimeout is the maximum time for a server to become ready. stopTimeout is the maximum time for it to
+	// stop.
 	startTimeout = 5 * time.Minute
 	stopTimeout  = time.Minute
 )
@@ -26,17 +27,17 @@ type server struct {
 	binary, dir string
 	port        int
 	flags       []string
-	// under is a wrapper command that runs the server as its child, or nil.
+	// under is a wrapper command that runs the server as its child. If it is nil, the server runs directly.
 	under []string
 
 	cmd *exec.Cmd
-	// away counts starts and ends of restarts, so it is odd while the server is being restarted.
+	// away counts the starts and the ends of restarts, so it is odd during a restart.
 	away atomic.Int64
-	// back is the end of the last restart, in Unix nanoseconds.
+	// back is the time at which the last restart ended, in Unix nanoseconds.
 	back atomic.Int64
 }
 
-// newServer returns a server that does not run yet.
+// newServer returns a server that has not been started.
 func newServer(binary, dir string, flags ...string) (*server, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,7 +49,7 @@ func newServer(binary, dir string, flags ...string) (*server, error) {
 
 func (s *server) kubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
 
-// start runs the server, and returns the time until it was ready.
+// start starts the server, waits until it is ready, and returns the elapsed time.
 func (s *server) start(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	log, err := os.OpenFile(s.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -89,7 +90,7 @@ func (s *server) awaitReady(ctx context.Context) error {
 	}
 }
 
-// stop sends SIGTERM and waits until the server has ended.
+// stop sends SIGTERM and waits until the process has exited.
 func (s *server) stop() error {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("send SIGTERM: %w", err)
@@ -102,13 +103,13 @@ func (s *server) stop() error {
 	return nil
 }
 
-// kill sends SIGKILL and waits until the server has ended.
+// kill sends SIGKILL and waits until the process has exited.
 func (s *server) kill() {
 	s.cmd.Process.Kill()
 	_ = s.cmd.Wait() // returns the error of a killed process
 }
 
-// restart stops the server, with SIGKILL if hard, and starts it again.
+// restart stops the server and starts it again. If hard is true, it uses SIGKILL instead of SIGTERM.
 func (s *server) restart(ctx context.Context, hard bool) error {
 	s.away.Add(1)
 	if hard {
@@ -124,11 +125,11 @@ func (s *server) restart(ctx context.Context, hard bool) error {
 	return nil
 }
 
-// settling is the time after a restart during which requests on older connections may fail.
+// settling is how long after a restart requests on older connections may fail.
 const settling = 5 * time.Second
 
-// excuses reports whether a restart explains the failure of a request. away is the value of s.away at the
-// start of the request.
+// excuses reports whether a restart explains the failure of a request. away is the value that s.away had when
+// the request started.
 func (s *server) excuses(away int64, err error) bool {
 	restarted := away%2 == 1 || s.away.Load() != away || time.Since(time.Unix(0, s.back.Load())) < settling
 	var answered *statusError

@@ -26,12 +26,12 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// idleSessions is the number of concurrent sessions.
+// idleSessions is the number of sessions that are open at the same time.
 const idleSessions = 1000
 
-// BenchmarkIdleSessions measures the cost of an idle session with a kubelet in the server: bytes of
-// heap and stacks, and goroutines. The server is a separate process, so that the memory of clients
-// and kubelet does not count.
+// BenchmarkIdleSessions measures what an idle session with a kubelet costs in the server: bytes of heap and
+// stacks, and goroutines. The server is a separate process, so that the memory of the clients and the kubelet
+// is not included.
 func BenchmarkIdleSessions(b *testing.B) {
 	upgrade := func(protocol string, header ...string) []string {
 		return append([]string{"Connection: Upgrade", "Upgrade: " + protocol}, header...)
@@ -73,7 +73,7 @@ func BenchmarkIdleSessions(b *testing.B) {
 	}
 }
 
-// sessions is a server, and a kubelet with a pod.
+// sessions is a server, and a kubelet that runs a pod.
 type sessions struct {
 	server  *testserver.Server
 	config  *rest.Config
@@ -104,12 +104,12 @@ func newSessions(b *testing.B) *sessions {
 	return s
 }
 
-// silent is an empty log that does not end until end is closed.
+// silent is an empty log. Reads block until end is closed.
 type silent struct{ end <-chan struct{} }
 
 func (s *silent) Read([]byte) (int, error) { <-s.end; return 0, io.EOF }
 
-// createPod creates a pod in the namespace default, on the kubelet's node.
+// createPod creates a node for the kubelet, and on it a pod in the namespace default.
 func (s *sessions) createPod(b *testing.B) {
 	b.Helper()
 	client, err := kubernetes.NewForConfig(s.config)
@@ -137,7 +137,7 @@ func (s *sessions) createPod(b *testing.B) {
 
 const podPath = "/api/v1/namespaces/default/pods/p"
 
-// follow starts a session on a shared connection.
+// follow starts a session on a connection that all such sessions share. line contains a method and a path.
 func (s *sessions) follow(b *testing.B, line string) {
 	method, path, _ := strings.Cut(line, " ")
 	request, err := http.NewRequestWithContext(b.Context(), method, s.server.URL()+podPath+path, nil)
@@ -154,7 +154,7 @@ func (s *sessions) follow(b *testing.B, line string) {
 	b.Cleanup(func() { _ = answer.Body.Close() })
 }
 
-// upgrade starts a session on its own connection.
+// upgrade starts a session on a connection of its own. line contains a method and a path.
 func (s *sessions) upgrade(b *testing.B, line string, header []string) {
 	config, err := rest.TLSConfigFor(s.config)
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *sessions) awaitBegun(b *testing.B) {
 
 type idleUsage struct{ heap, stacks, goroutines int64 }
 
-// usage returns the resources of the server after garbage collection and shrinking of stacks.
+// usage returns the resource usage of the server after it has collected garbage and shrunk stacks.
 func (s *sessions) usage(b *testing.B) idleUsage {
 	var heap []byte
 	for range 4 {
@@ -215,7 +215,8 @@ func (s *sessions) usage(b *testing.B) idleUsage {
 	}
 }
 
-// profile writes a profile to the folder in SESSIONS_PROFILES, if it is set.
+// profile writes profiles to the folder that SESSIONS_PROFILES names. It does nothing if this variable is not
+// set.
 func (s *sessions) profile(b *testing.B, name string) {
 	dir := os.Getenv("SESSIONS_PROFILES")
 	if dir == "" {
@@ -247,8 +248,7 @@ func (s *sessions) get(b *testing.B, path string) []byte {
 	return text.Bytes()
 }
 
-// BenchmarkFollowLog measures the CPU time of the server for one MiB of a followed log, over HTTP/2
-// and HTTP/1.1.
+// BenchmarkFollowLog measures the server's CPU time per MiB of a followed log, over HTTP/2 and HTTP/1.1.
 func BenchmarkFollowLog(b *testing.B) {
 	const size = 256 << 20
 	s := newSessions(b)
@@ -286,7 +286,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// cpu returns the CPU time of the server, in seconds.
+// cpu returns the CPU time that the server has used, in seconds.
 func (s *sessions) cpu(b *testing.B) float64 {
 	found := regexp.MustCompile(`(?m)^process_cpu_seconds_total (\S+)`).FindSubmatch(s.get(b, "/metrics"))
 	if found == nil {

@@ -28,22 +28,22 @@ type soakConfig struct {
 func soakCommand(ctx context.Context, args []string) error {
 	var config soakConfig
 	flags := flag.NewFlagSet("soak", flag.ExitOnError)
-	flags.StringVar(&config.binary, "binary", "mainstay", "the server")
-	flags.StringVar(&config.dir, "data-dir", "soak-data", "folder for the server's data; its log is beside it")
-	flags.DurationVar(&config.duration, "duration", time.Hour, "how long it lasts")
-	flags.DurationVar(&config.restartEvery, "restart-every", 10*time.Minute, "time between restarts: by SIGTERM and by SIGKILL, in turn")
+	flags.StringVar(&config.binary, "binary", "mainstay", "path of the server's binary")
+	flags.StringVar(&config.dir, "data-dir", "soak-data", "data directory of the server; the log is stored next to it")
+	flags.DurationVar(&config.duration, "duration", time.Hour, "duration of the soak")
+	flags.DurationVar(&config.restartEvery, "restart-every", 10*time.Minute, "time between restarts, which use SIGTERM and SIGKILL in turn")
 	flags.DurationVar(&config.sampleEvery, "sample-every", 5*time.Second, "time between samples")
 	flags.StringVar(&config.csv, "csv", "soak.csv", "file for the samples")
-	flags.StringVar(&config.svg, "svg", "soak.svg", "file for the picture")
-	flags.StringVar(&config.serverOptions, "server-flags", "--event-ttl=2m", "more flags of the server, separated by spaces")
+	flags.StringVar(&config.svg, "svg", "soak.svg", "file for the chart")
+	flags.StringVar(&config.serverOptions, "server-flags", "--event-ttl=2m", "additional flags of the server, separated by spaces")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	return runSoak(ctx, config)
 }
 
-// runSoak loads a server and plots its resource usage. It returns an error if a request failed that
-// no restart explains.
+// runSoak loads a server and draws its resource usage. It returns an error if a request failed and no restart
+// explains the failure.
 func runSoak(ctx context.Context, config soakConfig) error {
 	if err := os.MkdirAll(filepath.Dir(config.dir), 0o700); err != nil {
 		return err
@@ -85,7 +85,7 @@ type soak struct {
 	samples         []*sample
 }
 
-// namespaces is the number of namespaces for temporary objects.
+// namespaces is the number of namespaces that contain the objects of a soak or of a simulated cluster.
 const namespaces = 10
 
 func namespaceOf(n int) string { return fmt.Sprintf("soak-%d", n%namespaces) }
@@ -111,7 +111,7 @@ func (s *soak) prepare(ctx context.Context) error {
 	return c.await(ctx, "/apis/"+soakGroup+"/v1/widgets", true)
 }
 
-// worker is the state of an activity: a client, a random generator and unique names.
+// worker is the state of one goroutine that repeats an activity: a client, a random generator and a counter.
 type worker struct {
 	*client
 	id    int

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// watchConfig contains the flags of `scale watches`.
+// watchConfig contains the flags of "scale watches".
 type watchConfig struct {
 	kubeconfig           string
 	connections, watches int // watches of each connection
@@ -18,19 +18,19 @@ type watchConfig struct {
 	hold                 time.Duration
 }
 
-// watchesCommand implements "scale watches": it opens many watches, ten for each object, and changes these
-// objects. It measures the costs of an idle watch, and of a change that affects few of many watches. The
-// server must already run on its own core (taskset), because this program also needs a core.
+// watchesCommand implements "scale watches". It opens many watches, ten for each object, and changes these
+// objects. It measures the cost of an idle watch, and the cost of a change that affects few of many watches.
+// The server must already be running on its own core (taskset), because this process also needs a core.
 func watchesCommand(ctx context.Context, args []string) error {
 	var c watchConfig
 	flags := flag.NewFlagSet("watches", flag.ExitOnError)
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "mainstay-data/admin.kubeconfig", "file with an administrator's credentials")
-	flags.IntVar(&c.connections, "connections", 1000, "how many connections to open")
-	flags.IntVar(&c.watches, "watches", 100, "how many watches each of them has")
-	flags.StringVar(&c.by, "by", "name", "what watches select by: namespace, name, field or label")
-	flags.IntVar(&c.rate, "changes", 1000, "changes a second; 0: none")
-	flags.DurationVar(&c.length, "for", 20*time.Second, "how long changes are made")
-	flags.DurationVar(&c.hold, "hold", 0, "how long the watches stay open at the end, to be looked at")
+	flags.IntVar(&c.connections, "connections", 1000, "number of connections")
+	flags.IntVar(&c.watches, "watches", 100, "number of watches on each connection")
+	flags.StringVar(&c.by, "by", "name", "how watches select objects: by namespace, name, field or label")
+	flags.IntVar(&c.rate, "changes", 1000, "number of changes per second; 0 disables changes")
+	flags.DurationVar(&c.length, "for", 20*time.Second, "duration of the changes")
+	flags.DurationVar(&c.hold, "hold", 0, "how long the watches stay open at the end, for inspection of the server")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *watchConfig) run(ctx context.Context, client *client) error {
 	return nil
 }
 
-// open opens the watches and reports the cost of each.
+// open opens the watches and prints the cost of one watch.
 func (c *watchConfig) open(ctx context.Context, client *client, groups *watchGroups) error {
 	before, err := readAccount(ctx, client)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *watchConfig) open(ctx context.Context, client *client, groups *watchGro
 	if err != nil {
 		return err
 	}
-	pause(ctx, 10*time.Second) // stacks shrink, and buffers are released
+	pause(ctx, 10*time.Second) // until stacks have shrunk and buffers are released
 	after, err := readAccount(ctx, client)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (c *watchConfig) open(ctx context.Context, client *client, groups *watchGro
 	return nil
 }
 
-// change changes objects and reports the cost of each change.
+// change changes objects and prints the cost of one change.
 func (c *watchConfig) change(ctx context.Context, client *client, groups *watchGroups) error {
 	before, err := readAccount(ctx, client)
 	if err != nil {
@@ -125,10 +125,10 @@ func (c *watchConfig) change(ctx context.Context, client *client, groups *watchG
 	return nil
 }
 
-// account is the resource usage that the server reports, in bytes and seconds.
+// account is the resource usage that the server reports, in seconds, bytes, and number of goroutines.
 type account struct{ cpu, resident, heap, stacks, goroutines float64 }
 
-// readAccount reads the resource usage after a garbage collection.
+// readAccount reads the resource usage of the server after a garbage collection.
 func readAccount(ctx context.Context, c *client) (*account, error) {
 	for range 2 { // the second collection frees the finalized objects
 		if err := collectGarbage(ctx, c); err != nil {

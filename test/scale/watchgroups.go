@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// perGroup is the number of watches per object.
+	// perGroup is the number of watches of each object.
 	perGroup = 10
-	// watchWriters is the number of concurrent requests.
+	// watchWriters is the number of requests that are sent concurrently.
 	watchWriters = 16
 )
 
-// watchGroups are n objects, each with its own watches.
+// watchGroups consists of n objects, each with its own watches.
 type watchGroups struct {
 	n        int
 	setUp    func(i int) []creation // the objects that must exist
@@ -66,7 +66,7 @@ func watchGroupsBy(by string, n int) (*watchGroups, error) {
 	return g, nil
 }
 
-// create creates the objects that do not exist.
+// create creates the objects, unless they exist.
 func (g *watchGroups) create(ctx context.Context, c *client) error {
 	return concurrently(ctx, g.n, watchWriters, func(ctx context.Context, i int) error {
 		for _, o := range g.setUp(i) {
@@ -78,7 +78,7 @@ func (g *watchGroups) create(ctx context.Context, c *client) error {
 	})
 }
 
-// watch opens the watches. Watches on one connection belong to different groups.
+// watch opens the watches. The watches on one connection belong to different groups.
 func (g *watchGroups) watch(ctx context.Context, c *client, connections, each int) error {
 	return concurrently(ctx, connections, watchWriters, func(_ context.Context, n int) error {
 		connection := c.another()
@@ -94,7 +94,7 @@ func (g *watchGroups) watch(ctx context.Context, c *client, connections, each in
 	})
 }
 
-// read records the delay between a change and its events.
+// read reads the events of a watch, and records the delay between each change and its event.
 func (g *watchGroups) read(response *http.Response) {
 	defer response.Body.Close()
 	lines := bufio.NewReaderSize(response.Body, 64)
@@ -122,8 +122,8 @@ func (g *watchGroups) read(response *http.Response) {
 	}
 }
 
-// change changes objects at a rate, and returns the number of changes, and the number that started
-// late.
+// change changes objects at the given rate, in changes per second. It returns the number of changes, and how
+// many of them started late.
 func (g *watchGroups) change(ctx context.Context, c *client, rate int, length time.Duration) (made, late int, err error) {
 	all, ctx := errgroup.WithContext(ctx)
 	due := make(chan int)
