@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestAllSuitesAreKnown checks that every exported suite is either run, or listed in the document
-// with a reason.
+// TestAllSuitesAreKnown checks that every suite that upstream exports either runs here, or is listed in the
+// document with the reason why it does not.
 func TestAllSuitesAreKnown(t *testing.T) {
 	t.Parallel()
 	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/apiserver/pkg/storage/testing").Output()

@@ -20,8 +20,8 @@ import (
 	"mainstay.dev/mainstay/internal/filters/audit"
 )
 
-// TestAuditEvents checks that each line of the audit log is identical to kube-apiserver's encoding
-// of the same event.
+// TestAuditEvents checks that each line of Mainstay's audit log is identical to kube-apiserver's encoding of
+// the same event.
 func TestAuditEvents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

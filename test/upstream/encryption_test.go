@@ -32,13 +32,14 @@ func secrets(providers ...string) string {
 	return "- resources: [secrets]\n  providers: [{" + strings.Join(providers, "}, {") + "}]\n"
 }
 
-// key returns the configuration of one key with the given size in bytes.
+// key returns the configuration of a provider with one key of the given size in bytes.
 func key(size int) string {
 	return fmt.Sprintf("{keys: [{name: k%d, secret: %s}]}", size, base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{byte(size)}, size)))
 }
 
-// TestEncryptedBytes checks that each server can decrypt the values of the other and reports them as up to
-// date, and that both either decrypt or reject a value that was moved to another key of the store.
+// TestEncryptedBytes checks that each server can decrypt the values that the other has encrypted, and does not
+// report them as stale. It also checks that both servers react in the same way, by decrypting or rejecting, to
+// a value that was moved to another key of the store.
 func TestEncryptedBytes(t *testing.T) {
 	plugin := kmstest.New(t)
 	plugin.Set(kmstest.Behavior{KeyID: "key", Annotations: map[string][]byte{"b.example.com": []byte("1"), "a.example.com": nil}})

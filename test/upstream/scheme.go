@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// newScheme returns the scheme of the suites' pods: the internal and the stored version.
+// newScheme returns a scheme that contains the internal and the stored version of the suites' pods.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
@@ -48,7 +48,8 @@ func (s *Store) toStored(obj runtime.Object) (*examplev1.Pod, error) {
 	return pod, nil
 }
 
-// fromStored converts a stored pod to the internal version. A nil out is ignored.
+// fromStored converts a stored pod to the internal version and stores the result in out. It does nothing if out
+// is nil.
 func (s *Store) fromStored(obj codec.Object, out runtime.Object) error {
 	if out == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// valuePrefix is the prefix that the test's transformer adds to every value.
+// valuePrefix is the prefix that the transformer of the tests adds to every value.
 const valuePrefix = "test!"
 
 // setup configures the storage of a suite.
@@ -51,7 +51,7 @@ func (cfg setup) open(t *testing.T) *Store {
 	return s
 }
 
-// newCacher returns a cache over a store. The cache is fed until the test ends.
+// newCacher returns a cache for a store. The cache is updated until the test ends.
 func newCacher(t *testing.T, store *storage.Store) storage.Interface {
 	t.Helper()
 	feed, err := cache.NewFeed(cache.FeedConfig{Backend: store.Backend(), Prefix: storage.DefaultPrefix})
@@ -75,7 +75,7 @@ func newCacher(t *testing.T, store *storage.Store) storage.Interface {
 	return cacher
 }
 
-// compact removes the history before a revision. Like upstream's compaction, it creates a revision.
+// compact removes the history before a revision. Like upstream's compaction, it also creates a new revision.
 func (s *Store) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	t.Helper()
 	revision, err := strconv.ParseInt(resourceVersion, 10, 64)
@@ -88,8 +88,8 @@ func (s *Store) compact(ctx context.Context, t *testing.T, resourceVersion strin
 	}
 }
 
-// compactMore compacts at a new revision instead of the given one. Our storage still has the state at the
-// compacted revision, but etcd does not.
+// compactMore compacts at a new revision instead of the given one. After a compaction, Mainstay's storage can
+// still read the state at the compacted revision, but etcd cannot.
 func (s *Store) compactMore(ctx context.Context, t *testing.T, _ string) {
 	t.Helper()
 	s.compact(ctx, t, strconv.FormatInt(s.increaseRevision(ctx, t), 10))
@@ -105,7 +105,7 @@ func (s *Store) increaseRevision(ctx context.Context, t *testing.T) int64 {
 	return int64(res.Revision)
 }
 
-// checkStored checks that the stored value of a key is transformed and has no resourceVersion.
+// checkStored checks that the stored value of a key is transformed and contains no resourceVersion.
 func (s *Store) checkStored(ctx context.Context, t *testing.T, key string) {
 	t.Helper()
 	entry, _, err := s.backend.Get(ctx, storage.DefaultPrefix+key, 0)

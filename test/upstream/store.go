@@ -27,10 +27,10 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// root is the prefix of the keys that the suites use.
+// root is the prefix of all keys that the suites use.
 const root = "/pods/"
 
-// Store adapts Mainstay's storage of pods to upstream's interface.
+// Store adapts Mainstay's storage of pods to upstream's storage.Interface.
 type Store struct {
 	objects     storage.Interface
 	backend     kv.Backend
@@ -45,7 +45,8 @@ var _ upstream.Interface = (*Store)(nil)
 var _ storagetesting.InterfaceWithPrefixTransformer = (*Store)(nil)
 var _ storagetesting.InterfaceWithTransformerOverride = (*Store)(nil)
 
-// name returns the name of the object with a key. It returns false if the key is not the key of an object.
+// name returns the name of the object that a key identifies. It returns false if the key does not identify an
+// object.
 func (s *Store) name(key string) (types.NamespacedName, bool) {
 	switch parts := split(key); {
 	case s.namespaced && len(parts) == 2:
@@ -127,9 +128,9 @@ func (s *Store) GetList(ctx context.Context, key string, opts upstream.ListOptio
 	return err
 }
 
-// withoutSlash converts the continue token of a list whose key has a final slash. The result is upstream's
-// token for a key without a final slash; both lists accept both tokens. The keys of most suites have a final
-// slash, but the keys of a server's lists do not.
+// withoutSlash converts the continue token of a list whose key ends with a slash to upstream's token for a key
+// that does not. Lists with both forms of key accept both forms of token. The keys of most suites end with a
+// slash, but the keys that a server uses for lists do not.
 func withoutSlash(token string) (string, error) {
 	data, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -233,7 +234,8 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 	return s.fromRecord(record, out)
 }
 
-// updateOptions converts preconditions and cached, the object that the caller assumes to be the current one.
+// updateOptions converts preconditions and cached. cached is the object that the caller assumes to be current;
+// it may be nil.
 func (s *Store) updateOptions(ctx context.Context, name types.NamespacedName, preconditions *upstream.Preconditions, cached runtime.Object) (storage.UpdateOptions, error) {
 	var options storage.UpdateOptions
 	if preconditions != nil {
@@ -258,7 +260,7 @@ func (s *Store) updateOptions(ctx context.Context, name types.NamespacedName, pr
 	return options, nil
 }
 
-// explain converts an error to upstream's error.
+// explain converts an error of Mainstay's storage to an error of upstream's package.
 func (s *Store) explain(key string, err error) error {
 	var precondition *storage.PreconditionError
 	var future *storage.FutureRevisionError
@@ -281,7 +283,7 @@ func (s *Store) explain(key string, err error) error {
 	return err
 }
 
-// Stats implements upstream's Interface, without sizes.
+// Stats implements upstream's Interface. It does not report sizes.
 func (s *Store) Stats(ctx context.Context) (upstream.Stats, error) {
 	n, err := s.objects.Count(ctx)
 	return upstream.Stats{ObjectCount: n}, err
@@ -331,7 +333,7 @@ func (s *Store) UpdateTransformer(modify storagetesting.TransformerModifier) fun
 	return func() { s.transformer.current.Store(original) }
 }
 
-// transformer is a storage.Transformer that calls one of upstream's transformers, which tests can replace.
+// transformer is a storage.Transformer that delegates to an upstream transformer, which tests can replace.
 type transformer struct {
 	current atomic.Pointer[value.Transformer]
 }
@@ -356,7 +358,7 @@ func (t *transformer) ToStorage(ctx context.Context, plain []byte, key string) (
 	return (*t.current.Load()).TransformToStorage(ctx, plain, value.DefaultContext(key))
 }
 
-// damagedError reports that a stored value could not be read.
+// damagedError reports that the stored value of a key could not be read.
 type damagedError struct {
 	key string
 	err error
@@ -365,7 +367,8 @@ type damagedError struct {
 func (e *damagedError) Error() string { return e.err.Error() }
 func (e *damagedError) Unwrap() error { return e.err }
 
-// failing returns a function that makes all values unreadable (true) or readable again (false).
+// failing returns a function that makes all values unreadable if its argument is true, and readable again if it
+// is false.
 func (s *Store) failing() func(bool) {
 	restore := func() {}
 	return func(fail bool) {

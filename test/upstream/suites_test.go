@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/encryption/kmstest"
 )
 
-// leftOutTable is the document that lists every test that is not run, with the reason.
+// leftOutTable is the path of the document that lists every test that does not run, with the reason.
 const leftOutTable = "../../docs/internals/upstream-suites.md"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(kmstest.Main(m))
 }
 
-// leftOut reads the names in the table. Each row begins with a name in backticks.
+// leftOut returns the test names in the document's table. Each row of the table begins with a name in
+// backticks.
 func leftOut() ([]string, error) {
 	data, err := os.ReadFile(leftOutTable)
 	if err != nil {
@@ -50,7 +51,8 @@ func leftOut() ([]string, error) {
 	return names, nil
 }
 
-// pattern returns a regular expression for complete test names. In a name, * matches one element.
+// pattern returns a regular expression that matches the given test names completely. In a name, * matches any
+// text within one element.
 func pattern(names []string) string {
 	var alternatives []string
 	for _, name := range names {
@@ -66,20 +68,20 @@ func pattern(names []string) string {
 
 type run func(context.Context, *testing.T, *Store)
 
-// suite is a suite of upstream. name is the name of its function without the prefix RunTest.
+// suite is one of upstream's suites. name is the name of its function without the prefix RunTest.
 type suite struct {
 	name string
-	// clusterScoped suites have pods without a namespace.
+	// clusterScoped is true if the pods of the suite have no namespace.
 	clusterScoped bool
 	run           run
 }
 
-// plain returns a suite that requires only a storage.
+// plain returns a suite whose function has only the storage as an additional parameter.
 func plain[S any](name string, f func(context.Context, *testing.T, S)) suite {
 	return suite{name: name, run: func(ctx context.Context, t *testing.T, s *Store) { f(ctx, t, any(s).(S)) }}
 }
 
-// anyCalls ignores the number of reads, which differs between storages.
+// anyCalls accepts any number of reads, because this number differs between storages.
 func anyCalls(*testing.T, uint64, uint64) {}
 
 func suites() []suite {
@@ -123,13 +125,13 @@ func writes() []suite {
 func lists() []suite {
 	return []suite{
 		{name: "List", run: func(ctx context.Context, t *testing.T, s *Store) {
-			// For storages with a cache, the suite counts requests to etcd, and skips lists with a limit and
-			// resourceVersion 0. Our cache sends no such requests and supports the limit.
+			// If the storage has a cache, the suite counts requests to etcd, and skips lists with a limit and
+			// resourceVersion 0. Mainstay's cache does not send such requests, and supports the limit.
 			storagetesting.RunTestList(ctx, t, s, s.compact, false, nil)
 		}},
 		{name: "ConsistentList", run: func(ctx context.Context, t *testing.T, s *Store) {
-			// The suite permits caches to return outdated lists. Our cache never does, so it is tested like a
-			// storage without a cache.
+			// The suite allows caches to return outdated lists. Mainstay's cache never does, so it is tested
+			// like a storage without a cache.
 			storagetesting.RunTestConsistentList(ctx, t, s, s.increaseRevision, false, true, false)
 		}},
 		{name: "GetListNonRecursive", run: func(ctx context.Context, t *testing.T, s *Store) {
@@ -198,7 +200,7 @@ func watches() []suite {
 }
 
 // alone returns the suites that run one at a time, because they change upstream's feature gates, which are
-// global in the process, or depend on an object that expires after a second.
+// global to the process, or depend on an object that expires after a second.
 func alone() []suite {
 	return []suite{
 		plain("Get", storagetesting.RunTestGet),
@@ -227,7 +229,7 @@ func runAll(t *testing.T, cached bool) {
 	}
 }
 
-// suiteTimeout is the timeout of a suite. It ends watches whose events do not arrive.
+// suiteTimeout is the timeout of a suite. It ends watches that wait for events that never arrive.
 const suiteTimeout = time.Minute
 
 func (s suite) start(t *testing.T, cached bool) {

@@ -14,7 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// watchBuffer is the number of events that a watch buffers. Mainstay's watches have no buffer.
+// watchBuffer is the number of events that a watch buffers, because Mainstay's watches have no buffer of their
+// own.
 const watchBuffer = 100
 
 // watcher adapts a watch to upstream's interface.
@@ -36,7 +37,7 @@ func (s *Store) Watch(ctx context.Context, key string, opts upstream.ListOptions
 	}
 	w := &watcher{store: s, cancel: cancel, events: make(chan watch.Event, watchBuffer)}
 	if err != nil {
-		close(w.events) // as in upstream: it is not an error if the context has ended before the watch starts
+		close(w.events) // as in upstream, it is not an error if the context has ended before the watch starts
 		return w, nil
 	}
 	go w.run(ctx, ours)
