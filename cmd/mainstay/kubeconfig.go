@@ -125,7 +125,7 @@ func (k *credentials) adminKubeconfig() (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, nil
 	}
-	if !k.dataDirSet { // otherwise, the credentials would be for another server than the specified one
+	if !k.dataDirSet { // with --data-dir, $KUBECONFIG might name a different server
 		k.kubeconfig = os.Getenv("KUBECONFIG")
 	}
 	if k.kubeconfig == "" {

@@ -51,8 +51,8 @@ func TestConversionWebhooks(t *testing.T) {
 // recordedBundle matches the CA bundles in recorded bodies.
 var recordedBundle = regexp.MustCompile(`"caBundle":\s*"[^"]*"`)
 
-// othersBundle is part of a recorded CA bundle that belongs to another webhook than the recorder's. This bundle
-// is not replaced.
+// othersBundle is part of a recorded CA bundle that does not belong to the recorder's webhook. This bundle is
+// not replaced.
 const othersBundle = "UJZakNDQVFpZ0F3SUJBZ0lJWnNTMWFYcVg2Ukl3Q2d"
 
 // withWebhook replaces the address and CA bundle of the recorder's webhook in a scenario with those of hook.

@@ -239,8 +239,8 @@ func withoutUnpromised(text string) string {
 	return text
 }
 
-// SameText reports whether two strings are equal except for generated values. It pairs UUIDs. For a recorded
-// time, the live string must contain any time.
+// SameText reports whether two strings are equal except for generated values. It pairs UUIDs. Times may differ,
+// but must be at the same positions in both strings.
 func (m *Memory) SameText(want, got string) bool {
 	if want == got && (!mayBeVolatile(want) || !volatile.MatchString(want)) {
 		return true

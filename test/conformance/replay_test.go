@@ -23,7 +23,7 @@ const conversation = `
 {"scenario":"s","step":6,"name":"anonymous","request":{"method":"GET","path":"/whoami","headers":{"(client)":"no client certificate"}},"response":{"status":401,"headers":{"Content-Type":"text/plain"},"body":"who?"}}
 `
 
-// conversationServer responds to the requests of conversation with other uids and revisions than the recorded
+// conversationServer responds to the requests of conversation. Its uids and revisions differ from the recorded
 // ones.
 type conversationServer struct{ created, updated chan struct{} }
 

@@ -33,7 +33,7 @@ const (
 )
 
 // provider is an OpenID Connect provider for clients without a secret. Its page has the links Approve and
-// Reject. Its token endpoint has another origin than its page.
+// Reject. The origin of its token endpoint differs from the origin of its page.
 type provider struct {
 	*httptest.Server
 	tokens  *httptest.Server

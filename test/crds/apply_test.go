@@ -184,7 +184,7 @@ func applyRemovedVersion(t *testing.T, env *environment) {
 	wantMembers(t, get(t, notes, "n"), `{spec: {a: [x]}}`)
 }
 
-// applied applies a spec without changing its text. client-go would remove null values.
+// applied applies a spec that may contain null values. client-go would remove these values.
 func (env *environment) applied(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, name, manager, spec string) response {
 	t.Helper()
 	path := pathOf(crd, "v1") + "/" + name + "?force=true&fieldManager=" + url.QueryEscape(manager)
