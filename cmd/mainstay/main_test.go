@@ -358,7 +358,7 @@ func TestAnyPort(t *testing.T) {
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("there are no such signals here")
+		t.Skip("this operating system does not have these signals")
 	}
 	binary, err := testserver.Binary()
 	if err != nil {

@@ -56,19 +56,19 @@ func TestSeed(t *testing.T) {
 	first, second := one.UID("a"), one.UID("a")
 	_ = same.UID("b") // does not affect other purposes
 	if got := same.UID("a"); got != first {
-		t.Errorf("the same seed makes %s and %s", first, got)
+		t.Errorf("the same seed results in %s and %s", first, got)
 	}
 	if got := same.UID("a"); got != second || got == first {
 		t.Errorf("the second uids are %s and %s, the first %s", second, got, first)
 	}
 	if got := other.UID("a"); got == first {
-		t.Errorf("two seeds make %s", got)
+		t.Errorf("two different seeds both result in %s", got)
 	}
 	if id, err := uuid.Parse(string(first)); err != nil || id.Version() != 4 || id.Variant() != uuid.RFC4122 {
-		t.Errorf("%s is no uid of version 4: %v", first, err)
+		t.Errorf("%s is not a version 4 UUID: %v", first, err)
 	}
 	if a, b := one.Random("name").Uint64(), same.Random("name").Uint64(); a != b {
-		t.Errorf("the same seed makes %d and %d", a, b)
+		t.Errorf("the same seed results in %d and %d", a, b)
 	}
 }
 

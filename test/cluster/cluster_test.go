@@ -47,7 +47,7 @@ func (m mode) run(t *testing.T) {
 	s.start("kube-scheduler")
 	shop := newWorkload(s)
 	from := m.awaitIdle(s, 1)
-	t.Logf("until kube-controller-manager had the lease: %s", s.writes(0))
+	t.Logf("before kube-controller-manager acquired the lease: %s", s.writes(0))
 
 	shop.open()
 	m.check(t, "before the kill", s.writes(from))

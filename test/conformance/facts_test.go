@@ -72,6 +72,6 @@ func compareFacts(t *testing.T, facts []Fact, served map[string]Fact, absent map
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(unknown)) {
-		t.Errorf("%s is served, but in no table", key)
+		t.Errorf("%s is served, but not listed in any table", key)
 	}
 }

@@ -38,11 +38,11 @@ func FuzzDefinition(f *testing.F) {
 		definition.Warnings(crd)
 		internal, err := definition.InternalSchema(&props)
 		if err != nil {
-			t.Fatalf("a schema that is accepted cannot be converted: %v", err)
+			t.Fatalf("convert an accepted schema: %v", err)
 		}
 		compiled, err := schema.Compile(internal)
 		if err != nil {
-			t.Fatalf("a schema that is accepted cannot be compiled: %v", err)
+			t.Fatalf("compile an accepted schema: %v", err)
 		}
 		doc := map[string]any{}
 		if kjson.UnmarshalCaseSensitivePreserveInts(body, &doc) != nil || doc == nil {
@@ -57,10 +57,10 @@ func checkDocument(t *testing.T, s *schema.Schema, r *rules.Rules, doc map[strin
 	complete := runtime.DeepCopyJSON(doc)
 	s.Complete(doc)
 	if diff := cmp.Diff(complete, doc); diff != "" {
-		t.Fatalf("completing again changes a document:\n%s", diff)
+		t.Fatalf("pruning and defaulting a second time changes a document:\n%s", diff)
 	}
 	if unknown := s.Prune(doc, true); len(unknown) > 0 {
-		t.Fatalf("unknown after completing: %v", unknown)
+		t.Fatalf("unknown fields after pruning and defaulting: %v", unknown)
 	}
 	judge := func(old map[string]any) field.ErrorList {
 		var errs field.ErrorList
@@ -74,7 +74,7 @@ func checkDocument(t *testing.T, s *schema.Schema, r *rules.Rules, doc map[strin
 	errs := judge(nil)
 	again := judge(complete)
 	if len(errs) == 0 && len(again) > 0 {
-		t.Fatalf("valid, but not in the place of itself: %v", again)
+		t.Fatalf("a valid document is not valid as an update of itself: %v", again)
 	}
 	if r == nil || len(errs) > 0 {
 		return

@@ -36,7 +36,7 @@ func pruneWrites(t *testing.T, env *environment) {
 	}
 	wantMembers(t, updated, `{a: {b: x}}`)
 	if updated.GetResourceVersion() != made.GetResourceVersion() {
-		t.Error("nothing has changed, and something was written")
+		t.Error("an object was written although nothing has changed")
 	}
 	wantMembers(t, patch(t, notes, "n", `{"a":{"b":"y","z":1},"f":{}}`), `{a: {b: y}}`)
 }

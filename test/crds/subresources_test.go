@@ -37,7 +37,7 @@ func statusApart(t *testing.T, env *environment) {
 	}
 	wantMembers(t, updated, `{spec: {a: 1}, status: {a: 2}}`)
 	if len(updated.GetLabels()) != 0 {
-		t.Errorf("a status has brought labels %v", updated.GetLabels())
+		t.Errorf("a status update has set the labels %v", updated.GetLabels())
 	}
 	updated.Object["spec"], updated.Object["status"] = map[string]any{"a": int64(3)}, map[string]any{"a": int64(3)}
 	updated, err = notes.Update(t.Context(), updated, metav1.UpdateOptions{})

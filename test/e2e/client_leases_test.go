@@ -61,7 +61,7 @@ func newPatientCandidate(t *testing.T, c *clients, name string, release bool, le
 
 func (run *candidate) leads() error {
 	if !run.leading.Load() {
-		return fmt.Errorf("%s does not lead", run.name)
+		return fmt.Errorf("%s is not the leader", run.name)
 	}
 	return nil
 }

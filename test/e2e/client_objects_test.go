@@ -57,7 +57,7 @@ func objectLife(t *testing.T, c *clients) {
 	}
 	same := must[*corev1.ConfigMap](t)(c.maps.Update(t.Context(), updated.DeepCopy(), metav1.UpdateOptions{}))
 	if same.ResourceVersion != updated.ResourceVersion {
-		t.Error("an update without a change made a new revision")
+		t.Error("an update without a change created a new revision")
 	}
 	if err := c.maps.Delete(t.Context(), "life", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -323,7 +323,7 @@ func objectStatus(t *testing.T, c *clients) {
 	}
 	d.Labels = map[string]string{"only": "metadata"}
 	if d = must[*appsv1.Deployment](t)(deployments.Update(t.Context(), d, metav1.UpdateOptions{})); d.Generation != 2 {
-		t.Errorf("a new label made generation %d", d.Generation)
+		t.Errorf("a new label changed the generation to %d", d.Generation)
 	}
 }
 
@@ -389,7 +389,7 @@ func objectSize(t *testing.T, c *clients) {
 	m := newConfigMap("large", "k", strings.Repeat("x", 1<<20-10))
 	must[*corev1.ConfigMap](t)(c.maps.Create(t.Context(), m, metav1.CreateOptions{}))
 	if got := must[*corev1.ConfigMap](t)(c.maps.Get(t.Context(), "large", metav1.GetOptions{})); len(got.Data["k"]) != 1<<20-10 {
-		t.Errorf("%d bytes came back", len(got.Data["k"]))
+		t.Errorf("received %d bytes", len(got.Data["k"]))
 	}
 	_, err := c.maps.Create(t.Context(), newConfigMap("largest", "k", strings.Repeat("x", 4<<20)), metav1.CreateOptions{})
 	wantError(t, err, apierrors.IsRequestEntityTooLargeError, "RequestEntityTooLarge")

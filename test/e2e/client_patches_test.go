@@ -35,7 +35,7 @@ func patchMerge(t *testing.T, c *clients) {
 	}
 	same := must[*corev1.ConfigMap](t)(c.maps.Patch(t.Context(), "m", types.MergePatchType, []byte(`{"data":{"c":"3"}}`), metav1.PatchOptions{}))
 	if same.ResourceVersion != got.ResourceVersion {
-		t.Error("a patch that changes nothing made a new revision")
+		t.Error("a patch without a change created a new revision")
 	}
 	_, err := c.maps.Patch(t.Context(), "nope", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
 	wantError(t, err, apierrors.IsNotFound, "NotFound")
@@ -86,7 +86,7 @@ func applyTyped(t *testing.T, c *clients) {
 	first := must[*appsv1.Deployment](t)(deployments.Apply(t.Context(), want("nginx:1"), byManager("ctl")))
 	again := must[*appsv1.Deployment](t)(deployments.Apply(t.Context(), want("nginx:1"), byManager("ctl")))
 	if first.ResourceVersion != again.ResourceVersion {
-		t.Error("applying the same again made a new revision")
+		t.Error("a repeated apply created a new revision")
 	}
 	changed := must[*appsv1.Deployment](t)(deployments.Apply(t.Context(), want("nginx:2"), byManager("ctl")))
 	if changed.Generation != 2 || changed.Spec.Template.Spec.Containers[0].Image != "nginx:2" || len(changed.ManagedFields) != 1 {

@@ -53,7 +53,7 @@ func nextEvent(t *testing.T, w watch.Interface) watch.Event {
 				return e
 			}
 		case <-timeout:
-			t.Fatal("no event came")
+			t.Fatal("no event was received")
 		}
 	}
 }

@@ -477,7 +477,7 @@ func failingWebhook(t *testing.T, c *clients, e *converted) {
 		return strings.HasSuffix(review.DesiredAPIVersion, "/v2") && closing(w, review)
 	})
 	if _, err := e.v2.Create(ctx, e.address("v2", "new", "h", "1"), metav1.CreateOptions{}); err == nil {
-		t.Error("created, and not to be read")
+		t.Error("the created object cannot be read")
 	}
 	if _, err := e.v1.Get(ctx, "new", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the rejected object: %v", err)

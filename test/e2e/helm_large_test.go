@@ -48,7 +48,7 @@ func largeLife(t *testing.T, h *helm, serverSide bool) {
 	}
 	h.upgrade(nil)
 	if again := h.objects(); !maps.Equal(installed, again) {
-		t.Errorf("an upgrade to the same changed\n%v", changed(installed, again))
+		t.Errorf("an upgrade without changes changed\n%v", changed(installed, again))
 	}
 
 	h.upgrade(map[string]any{

@@ -58,7 +58,7 @@ func createFromFlags(t *testing.T, k *kubectl) {
 	}
 	for _, command := range createCommands(cmd.NewDefaultKubectlCommand()) {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(lines)), func(line string) bool { return strings.HasPrefix(line, command+" ") }) {
-			t.Errorf("kubectl %s is not tried", command)
+			t.Errorf("kubectl %s is not tested", command)
 		}
 	}
 	k.okWith("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\n", "apply", "-f", "-")

@@ -57,7 +57,7 @@ func apiResources(t *testing.T, k *kubectl) {
 		"api-resources", "--api-group=apps", "-o", "wide")
 	k.printsAll(args("api-resources --namespaced=false -o name"), "nodes\n", "clusterroles.rbac.authorization.k8s.io\n")
 	if out := k.ok(args("api-resources --verbs=list,get --namespaced=true -o name")...); strings.Contains(out, "bindings\n") && !strings.Contains(out, "rolebindings") {
-		t.Errorf("what cannot be listed is in\n%s", out)
+		t.Errorf("resources that cannot be listed are in\n%s", out)
 	}
 	k.printsAll(args("api-resources --categories=all -o name"), "pods\n", "services\n", "jobs.batch\n")
 }

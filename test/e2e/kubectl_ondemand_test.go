@@ -41,7 +41,7 @@ func TestKubectlWithoutBetas(t *testing.T) {
 	srv := testserver.New(t, testserver.Options{Flags: []string{"--runtime-config=api/beta=false"}})
 	k := newKubectl(t, srv, t.TempDir())
 	if out := k.ok("api-versions"); strings.Contains(out, "beta") || strings.Contains(out, "alpha") {
-		t.Errorf("there are\n%s", out)
+		t.Errorf("api-versions contains beta or alpha versions:\n%s", out)
 	}
 	k.fails(1, `the server doesn't have a resource type "leasecandidates"`, "get", "leasecandidates")
 	k.failsWith(taintRule, 1, `no matches for kind "DeviceTaintRule" in version "resource.k8s.io/v1alpha3"`, "create", "-f", "-")

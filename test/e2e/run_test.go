@@ -57,7 +57,7 @@ const fetchTimeout = 2 * time.Minute
 func TestRunNode(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("packages of npm are not fetched with -short")
+		t.Skip("skipped with -short: the test downloads npm packages")
 	}
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -73,7 +73,7 @@ func TestRunNode(t *testing.T) {
 	fetch := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
 	fetch.Dir = dir
 	if out, err := fetch.CombinedOutput(); err != nil {
-		t.Skipf("the packages of npm cannot be fetched: %v\n%s", err, out)
+		t.Skipf("the npm packages cannot be downloaded: %v\n%s", err, out)
 	}
 	run := mainstayRun(t, "--users=jane:developers", "--", "npm", "test")
 	run.Dir = dir

@@ -33,7 +33,7 @@ const (
 func TestCollectorKilled(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("it awaits the end of a lease")
+		t.Skip("skipped with -short: the test waits until a lease expires")
 	}
 	etcd := "--etcd-servers=" + strings.Join(etcdtest.Start(t, etcdtest.Options{}).URLs(), ",")
 	acting := testserver.New(t, testserver.Options{Flags: []string{etcd}})

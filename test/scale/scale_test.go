@@ -55,7 +55,7 @@ func TestPicture(t *testing.T) {
 		}
 	}
 	if drawn := string(picture(samples)); strings.Count(drawn, "#c66") != 2*len(panels()) {
-		t.Errorf("two restarts are to be in each panel:\n%s", drawn)
+		t.Errorf("each panel must contain two restarts:\n%s", drawn)
 	}
 }
 

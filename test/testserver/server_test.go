@@ -34,7 +34,7 @@ func TestServerLifecycle(t *testing.T) {
 	}
 	serves()
 	if srv.Logs() == "" {
-		t.Error("nothing of what the server printed was kept")
+		t.Error("the output of the server was not stored")
 	}
 	if !strings.HasPrefix(srv.Kubeconfig(), srv.Dir()) {
 		t.Errorf("kubeconfig %q is not in the data directory %q", srv.Kubeconfig(), srv.Dir())

@@ -36,7 +36,7 @@ func TestAllSuitesAreKnown(t *testing.T) {
 	ours := read("suites_test.go") + read(leftOutTable)
 	for _, match := range regexp.MustCompile(`(?m)^func (Run\w+)\(`).FindAllStringSubmatch(theirs, -1) {
 		if !regexp.MustCompile(`\b` + match[1] + `\b`).MatchString(ours) {
-			t.Errorf("%s is neither run nor explained in %s", match[1], leftOutTable)
+			t.Errorf("the suite %s neither runs nor is listed in %s", match[1], leftOutTable)
 		}
 	}
 }
