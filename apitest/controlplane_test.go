@@ -59,11 +59,11 @@ func TestControlPlane(t *testing.T) {
 			if _, err := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default").Get(t.Context(), "settings", metav1.GetOptions{}); err != nil {
 				t.Error(err)
 			}
+			_, err = kubernetes.NewForConfigOrDie(server.Config()).CoreV1().ConfigMaps("default").Get(t.Context(), "settings", metav1.GetOptions{})
+			if !apierrors.IsNotFound(err) {
+				t.Errorf("get the ConfigMap of a control plane from the root: %v", err)
+			}
 		})
-	}
-	_, err := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().ConfigMaps("default").Get(t.Context(), "settings", metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
-		t.Errorf("in the server: %v", err)
 	}
 }
 
