@@ -223,9 +223,9 @@ func TestMutatingPolicies(t *testing.T) {
 	if !strings.Contains(got, `"labels":{"a/b":"admin","by":"admin"}`) {
 		t.Errorf("a configmap became %s", got)
 	}
-	got = body(t, c, "POST", "/apis/apps/v1/namespaces/default/deployments", jsonOf(t, `{metadata: {name: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`))
-	if !strings.Contains(got, `"name":"side","image":"sidecar","resources":{},"terminationMessagePath"`) || !strings.Contains(got, `"name":"c","image":"i"`) {
-		t.Errorf("a deployment became %s", got)
+	got = body(t, c, "POST", "/apis/apps/v1/namespaces/default/deployments", jsonOf(t, `{metadata: {name: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i, env: [{name: E, value: "1"}, {name: E, value: "2"}]}]}}}}`))
+	if !strings.Contains(got, `"name":"side","image":"sidecar","resources":{},"terminationMessagePath"`) || !strings.Contains(got, `"name":"c","image":"i","env":[{"name":"E","value":"1"},{"name":"E","value":"2"}]`) {
+		t.Errorf("a deployment with a duplicate variable became %s", got)
 	}
 	for _, version := range []string{"v1", "v2"} {
 		got = body(t, c, "POST", "/apis/example.com/"+version+"/namespaces/default/limits", `{"apiVersion":"example.com/`+version+`","kind":"Limit","metadata":{"name":"`+version+`"},"spec":{"tags":["a"]}}`)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"mainstay.dev/mainstay/internal/cel/policy"
@@ -108,7 +109,8 @@ func merge(converter managedfields.TypeConverter, obj codec.Object, patch *unstr
 	if atomic := atomicPaths(nil, change.Schema(), change.TypeRef(), change.AsValue()); len(atomic) > 0 {
 		return nil, fmt.Errorf("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: %v", strings.Join(atomic, ", "))
 	}
-	live, err := converter.ObjectToTyped(obj)
+	// Lists of an object may contain duplicate keys, such as two variables with the same name in env.
+	live, err := converter.ObjectToTyped(obj, typed.AllowDuplicates)
 	if err != nil {
 		return nil, fmt.Errorf("failed to convert original object to typed object: %w", err)
 	}
