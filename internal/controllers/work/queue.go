@@ -252,7 +252,9 @@ func (q *Queue[K]) done(key K, err error) {
 	s := q.mu.states[key]
 	s.running = false
 	if err != nil && q.ctx.Err() == nil {
-		if !errors.Is(err, errRequeue) {
+		if errors.Is(err, errRequeue) {
+			s.failures = 0
+		} else {
 			s.failures++
 			q.metrics.retry()
 			q.log(key, s.failures, err)

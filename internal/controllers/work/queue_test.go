@@ -91,6 +91,36 @@ func TestRetries(t *testing.T) {
 	})
 }
 
+// TestFailuresBetweenPeriods checks that a key that is processed periodically is retried soon after a failure,
+// regardless of the failures in earlier periods, and that it is not busy after the retry.
+func TestFailuresBetweenPeriods(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var set work.Set
+		var times atomic.Int32
+		q := work.New(work.WithSet(t.Context(), &set), work.Config[string]{
+			Name: "test", Workers: 1, Logger: slog.New(slog.DiscardHandler),
+			Sync: func(context.Context, string) error {
+				if times.Add(1)%2 == 1 {
+					return errors.New("it fails in each period")
+				}
+				return work.RequeueAfter(time.Hour)
+			},
+		})
+		q.Add("a")
+		for period := range 30 {
+			time.Sleep(time.Minute)
+			if n := int(times.Load()); n != 2*period+2 {
+				t.Fatalf("%d attempts in the first minute of period %d", n, period)
+			}
+			if busy, _, _ := set.Pending(); busy {
+				t.Fatalf("the key is busy in period %d", period)
+			}
+			time.Sleep(time.Hour - time.Minute + time.Second)
+		}
+	})
+}
+
 // TestRequestedDelay checks the number of attempts in a minute and in an hour if the errors specify a delay.
 func TestRequestedDelay(t *testing.T) {
 	t.Parallel()
