@@ -18,6 +18,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/controllers/resourcequotas"
 	"mainstay.dev/mainstay/internal/loopback"
+	"mainstay.dev/mainstay/internal/simulation"
 )
 
 const quotaPath = "/api/v1/namespaces/default/resourcequotas"
@@ -30,7 +31,11 @@ type quotaTest struct {
 
 func newQuotaTest(t *testing.T, hard string) *quotaTest {
 	t.Helper()
-	env := newEnv(t)
+	return newQuotaTestIn(t, newEnv(t), hard)
+}
+
+func newQuotaTestIn(t *testing.T, env *Env, hard string) *quotaTest {
+	t.Helper()
 	env.Identity.Authenticator = byHeader{}
 	q := &quotaTest{t, newPlane(t, env, "/quotas")}
 	q.send("POST", quotaPath, fmt.Sprintf(`{"metadata":{"name":"q"},"spec":{"hard":{%s}}}`, hard), 201, "")
@@ -205,6 +210,22 @@ func TestUncharged(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.expect("secrets=1")
+}
+
+// TestQuotaOfOverduePod checks that all usage of a pod is released when the pod is removed after its deadline,
+// although the removal is charged only to a part of the usage.
+func TestQuotaOfOverduePod(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	env.Simulation = simulation.New(simulation.Config{})
+	q := newQuotaTestIn(t, env, `"pods":"2","count/pods":"2"`)
+	pods := namespaced + "pods"
+	q.send("POST", pods, `{"metadata":{"name":"a"},"spec":{"nodeName":"lost","terminationGracePeriodSeconds":30,"containers":[{"name":"c","image":"i"}]}}`, 201, "")
+	q.send("DELETE", pods+"/a", "", 200, `"deletionGracePeriodSeconds":30`)
+	q.expect("count/pods=1,pods=1")
+	env.Simulation.Advance(2 * time.Minute)
+	q.send("DELETE", pods+"/a", `{"gracePeriodSeconds":0}`, 200, "")
+	q.await("count/pods=0,pods=0")
 }
 
 // TestQuotaOfMany checks that exactly as many concurrent writes succeed as the quota permits, and that the

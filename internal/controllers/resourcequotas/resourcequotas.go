@@ -122,18 +122,23 @@ func (s *subscriber) Changed(c *changes.Change) {
 		return // all quotas are computed after the start
 	}
 	resource, ok := s.config.FindResource(c.Path)
-	if !ok || !s.config.Ledger.Counts(c.Namespace, resource.GroupResource()) || !s.seemsUncharged(resource, c) {
+	if !ok || !s.config.Ledger.Counts(c.Namespace, resource.GroupResource()) {
 		return
 	}
-	s.recountLater(c.Namespace, chargeRevision(c))
+	if revision, uncharged := s.seemsUncharged(resource, c); uncharged {
+		s.recountLater(c.Namespace, revision)
+	}
 }
 
+// unknownRevision is the revision of a charge that cannot be recognized. It matches no revision.
+const unknownRevision = math.MaxInt64
+
 // chargeRevision returns the revision at which quotas are charged for a change. An object in a separate store
-// is charged before it is written, at an unknown revision of the main store. For such an object, the result
-// matches no revision, so that the change is treated as uncharged.
+// is charged before it is written, at an unknown revision of the main store, so the change is treated as
+// uncharged.
 func chargeRevision(c *changes.Change) int64 {
 	if c.SeparateStore {
-		return math.MaxInt64
+		return unknownRevision
 	}
 	return c.Revision
 }
@@ -144,7 +149,7 @@ func (s *subscriber) recountLater(namespace string, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, already := s.uncharged[namespace]
-	if last == 0 { // otherwise, an earlier revision is still uncharged; keep it
+	if last == 0 || revision == unknownRevision { // otherwise, an earlier revision is still uncharged; keep it
 		s.uncharged[namespace] = revision
 	}
 	if !already {
@@ -233,20 +238,28 @@ func (s *subscriber) decode(resource changes.Resource, value []byte, revision in
 }
 
 // seemsUncharged reports whether quotas count a change but the feed has not reported the charge. The feed may
-// report the charge later.
-func (s *subscriber) seemsUncharged(resource changes.Resource, c *changes.Change) bool {
-	if s.isCharged(c.Namespace, chargeRevision(c)) {
-		return false
+// report the charge later, at the returned revision.
+func (s *subscriber) seemsUncharged(resource changes.Resource, c *changes.Change) (revision int64, uncharged bool) {
+	revision = chargeRevision(c)
+	charged := s.isCharged(c.Namespace, revision)
+	if charged && c.Value != nil {
+		return revision, false
 	}
 	obj, err := s.decode(resource, c.Value, c.Revision)
 	if err != nil {
-		return false // quotas do not count undecodable objects
+		return revision, false // quotas do not count undecodable objects
 	}
 	old, err := s.decode(resource, c.Prev, c.Revision)
-	if err != nil {
-		return true
+	switch {
+	case err != nil:
+		return revision, !charged
+	case c.Value == nil && quota.IsOverduePod(s.ctx, old):
+		// The charge for the deletion does not include the usage that ended with the pod's deadline.
+		return unknownRevision, true
+	case charged:
+		return revision, false
 	}
-	return s.config.Ledger.IsUncharged(s.ctx, &quota.Write{Resource: resource.GroupResource(), Namespace: c.Namespace, Object: obj, Old: old})
+	return revision, s.config.Ledger.IsUncharged(s.ctx, &quota.Write{Resource: resource.GroupResource(), Namespace: c.Namespace, Object: obj, Old: old})
 }
 
 func (s *subscriber) isCharged(namespace string, revision int64) bool {

@@ -82,8 +82,6 @@ func DependsOnContents(resource schema.GroupResource) bool {
 }
 
 // IsUncharged reports whether a write without a charge should have been charged to a quota of its namespace.
-// It also returns true for the deletion of an overdue pod, because a quota may still contain the usage of the
-// pod from before its deadline.
 func (l *Ledger) IsUncharged(ctx context.Context, w *Write) bool {
 	m, ok := measure(ctx, w)
 	if !ok {
@@ -94,8 +92,14 @@ func (l *Ledger) IsUncharged(ctx context.Context, w *Write) bool {
 			return true
 		}
 	}
-	pod, isPod := w.Old.(*corev1.Pod)
-	return isPod && w.Object == nil && isOverdue(pod, m.now)
+	return false
+}
+
+// IsOverduePod reports whether an object is a pod whose deletion deadline has passed. A quota may still
+// contain the usage of the pod from before its deadline.
+func IsOverduePod(ctx context.Context, obj codec.Object) bool {
+	pod, ok := obj.(*corev1.Pod)
+	return ok && isOverdue(pod, simulation.Now(ctx))
 }
 
 // Counts reports whether a quota of a namespace limits the objects of a resource.
