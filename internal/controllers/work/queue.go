@@ -70,10 +70,10 @@ type state struct {
 }
 
 // retry is a scheduled retry. stop cancels the retry. at is the time that was passed to RequeueAt, or zero for
-// other retries.
+// other retries. due is the time of a retry after a failure, or zero for other retries.
 type retry struct {
-	stop func()
-	at   time.Time
+	stop    func()
+	at, due time.Time
 }
 
 // New returns a queue that processes keys until ctx ends. The caller must call Close, usually after ctx has
@@ -109,8 +109,9 @@ func (q *Queue[K]) Add(key K) {
 	q.addLocked(key)
 }
 
-// AddAfter enqueues a key after a delay. It does nothing if the key is already waiting or scheduled for a
-// retry. If the key is being processed, it is processed again without a delay.
+// AddAfter enqueues a key after a delay. It replaces a later retry after a failure, because the reason of the
+// failure may have disappeared. It does nothing if the key is waiting or otherwise scheduled. If the key is being
+// processed, it is processed again without a delay.
 func (q *Queue[K]) AddAfter(key K, delay time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,8 +120,13 @@ func (q *Queue[K]) AddAfter(key K, delay time.Duration) {
 	case s.running:
 		s.requeue = true
 		return
-	case s.queued, s.retry != nil:
+	case s.queued:
 		return
+	case s.retry != nil:
+		if !s.retry.due.After(time.Now().Add(delay)) {
+			return
+		}
+		s.retry.stop()
 	}
 	q.addAfterLocked(key, s, delay)
 }
@@ -278,7 +284,11 @@ func (q *Queue[K]) done(key K, err error) {
 func (q *Queue[K]) rescheduleLocked(key K, s *state, err error) {
 	var due *requeueAtError
 	if !errors.As(err, &due) {
-		q.addAfterLocked(key, s, retryDelay(s.failures, err))
+		delay := retryDelay(s.failures, err)
+		q.addAfterLocked(key, s, delay)
+		if s.failures > 0 && s.retry != nil {
+			s.retry.due = time.Now().Add(delay)
+		}
 		return
 	}
 	q.scheduleLocked(key, s, due.at, func(add func()) (stop func()) { return simulation.From(q.ctx).AfterFunc(due.at, add) })

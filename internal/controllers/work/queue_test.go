@@ -121,6 +121,39 @@ func TestFailuresBetweenPeriods(t *testing.T) {
 	})
 }
 
+// TestAddAfterFailure checks that AddAfter processes a failed key earlier than its retry, and that it does not
+// replace another delay.
+func TestAddAfterFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var times atomic.Int32
+		err := errors.New("it fails")
+		q := newQueue(t.Context(), 1, func(context.Context, string) error { times.Add(1); return err })
+		q.Add("a")
+		time.Sleep(time.Hour) // the delay between retries is now minutes
+		q.Add("a")
+		synctest.Wait()
+		before := times.Load()
+		err = nil
+		q.AddAfter("a", time.Second)
+		q.AddAfter("a", time.Second)
+		time.Sleep(2 * time.Second)
+		if n := times.Load() - before; n != 1 {
+			t.Errorf("%d attempts after the delay, want 1", n)
+		}
+		q.AddAfter("a", time.Minute)
+		q.AddAfter("a", time.Second)
+		time.Sleep(2 * time.Second)
+		if n := times.Load() - before; n != 1 {
+			t.Errorf("the first delay was shortened")
+		}
+		time.Sleep(time.Hour)
+		if n := times.Load() - before; n != 2 {
+			t.Errorf("%d attempts after both delays, want 2", n)
+		}
+	})
+}
+
 // TestRequestedDelay checks the number of attempts in a minute and in an hour if the errors specify a delay.
 func TestRequestedDelay(t *testing.T) {
 	t.Parallel()
