@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/internal/simulation"
 )
 
 const (
@@ -44,6 +47,32 @@ func TestDanglingFlowSchemas(t *testing.T) {
 	as(t, c, "admin", "GET", schema, "", 200, missing)
 	as(t, c, "admin", "DELETE", schema, "", 200, "")
 	as(t, c, "admin", "GET", schema, "", 404, "")
+}
+
+// TestDanglingRetry checks that the condition of a schema is updated later if the first attempt fails.
+func TestDanglingRetry(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	env.Identity.Authenticator, env.Simulation = byHeader{}, simulation.New(simulation.Config{})
+	c := newPlane(t, env, "/dangling")
+	as(t, c, "admin", "POST", validatingPolicies, policyBody(t, "p", `matchConstraints: {resourceRules: [{apiGroups: [flowcontrol.apiserver.k8s.io], apiVersions: [v1], operations: [UPDATE], resources: [flowschemas/status]}]}, validations: [{expression: "false"}]`), 201, "")
+	as(t, c, "admin", "POST", validatingBindings, bound(t, "p", "p", denies), 201, "")
+	as(t, c, "admin", "POST", flowSchemasPath, flowSchemaBody("s", "l"), 201, "")
+	as(t, c, "admin", "PATCH", flowSchemasPath+"/s", `{"spec":{"matchingPrecedence":7}}`, 200, `"status":{}`)
+	as(t, c, "admin", "DELETE", validatingBindings+"/p", "", 200, "")
+	env.Simulation.Advance(time.Hour)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, flowSchemasPath+"/s", nil)
+		r.Header.Set("User", "admin")
+		w := httptest.NewRecorder()
+		c.ServeHTTP(w, r)
+		if strings.Contains(w.Body.String(), "but there is no such object") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the condition was not updated: %s", w.Body)
+		}
+	}
 }
 
 // TestDanglingConcurrently checks that the condition of a schema is correct after concurrent writes

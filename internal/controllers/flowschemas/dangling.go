@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/simulation"
 )
 
 // fieldManager is the field manager that kube-apiserver's flow control uses.
@@ -31,6 +33,9 @@ const fieldManager = "api-priority-and-fairness-config-consumer-v1"
 const maxWait = 10 * time.Second
 
 const maxConcurrentWrites = 16
+
+// retryDelay is the delay before a failed update is repeated.
+const retryDelay = time.Minute
 
 // The reasons of the condition.
 const (
@@ -49,6 +54,10 @@ type Conditions struct {
 	logger            *slog.Logger
 	now               func() time.Time
 	started           atomic.Bool
+
+	mu sync.Mutex
+	// retries contains the scheduled retries by the updated object. Guarded by mu.
+	retries map[string]bool
 }
 
 // Stored reads all schemas and levels from the store. Start uses it instead of the API, because reads through
@@ -64,7 +73,7 @@ func New(lifetime context.Context, access *loopback.Access, stored Stored, logge
 		schemas: schemas, statuses: schemas.Subresource("status"),
 		levels:   loopback.For[*flowcontrolv1.PriorityLevelConfiguration](access, flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations")),
 		stored:   stored,
-		lifetime: lifetime, logger: logger, now: time.Now,
+		lifetime: lifetime, logger: logger, now: time.Now, retries: map[string]bool{},
 	}
 }
 
@@ -73,12 +82,13 @@ func New(lifetime context.Context, access *loopback.Access, stored Stored, logge
 func (c *Conditions) Enable() { c.started.Store(true) }
 
 // Start calls Enable, and updates the conditions of all schemas. It blocks until the conditions are stored or
-// ctx ends. It logs errors.
+// ctx ends. It logs errors, and repeats a failed update later.
 func (c *Conditions) Start(ctx context.Context) {
 	c.Enable()
 	outdated, err := c.outdated(ctx)
 	if err != nil {
 		c.logFailure(err)
+		c.retryLater("all schemas", func() { c.Start(c.lifetime) })
 	}
 	c.syncEach(ctx, slices.Values(outdated))
 }
@@ -118,7 +128,7 @@ func recordsOf(ctx context.Context, collection rest.Lister) iter.Seq2[*codec.Rec
 }
 
 // SyncSchema updates the condition of a schema after the schema was written. It blocks until the condition is
-// stored, but at most for maxWait. It logs errors.
+// stored, but at most for maxWait. It logs errors, and repeats a failed update later.
 func (c *Conditions) SyncSchema(name string) {
 	if !c.started.Load() {
 		return
@@ -129,7 +139,8 @@ func (c *Conditions) SyncSchema(name string) {
 }
 
 // SyncLevel updates the conditions of the schemas that reference a level, after the level was written or
-// deleted. It blocks until the conditions are stored, but at most for maxWait. It logs errors.
+// deleted. It blocks until the conditions are stored, but at most for maxWait. It logs errors, and repeats a
+// failed update later.
 func (c *Conditions) SyncLevel(name string) {
 	if !c.started.Load() {
 		return
@@ -145,6 +156,7 @@ func (c *Conditions) schemasOf(ctx context.Context, level string) iter.Seq[strin
 		for schema, err := range c.schemas.List(ctx, "", rest.ListOptions{}) {
 			if err != nil {
 				c.logFailure(err)
+				c.retryLater("level "+level, func() { c.SyncLevel(level) })
 				return
 			}
 			if schema.Spec.PriorityLevelConfiguration.Name == level && !yield(schema.Name) {
@@ -164,12 +176,36 @@ func (c *Conditions) syncEach(ctx context.Context, names iter.Seq[string]) {
 	_ = group.Wait() // syncOne logs errors
 }
 
-// syncOne updates the condition of a schema. It only logs errors, because the write that made the update
-// necessary has already succeeded.
+// syncOne updates the condition of a schema. It logs errors and schedules a retry, because the write that made
+// the update necessary has already succeeded.
 func (c *Conditions) syncOne(ctx context.Context, name string) {
-	if err := c.set(ctx, types.NamespacedName{Name: name}); err != nil && ctx.Err() == nil {
+	err := c.set(ctx, types.NamespacedName{Name: name})
+	if err == nil {
+		return
+	}
+	if ctx.Err() == nil {
 		c.logFailure(fmt.Errorf("FlowSchema %s: %w", name, err))
 	}
+	c.retryLater("schema "+name, func() { c.SyncSchema(name) })
+}
+
+// retryLater calls update after retryDelay, unless a retry for the key is scheduled or the lifetime has ended.
+func (c *Conditions) retryLater(key string, update func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.retries[key] || c.lifetime.Err() != nil {
+		return
+	}
+	c.retries[key] = true
+	clock := simulation.From(c.lifetime)
+	clock.AfterFunc(clock.Now().Add(retryDelay), func() {
+		c.mu.Lock()
+		delete(c.retries, key)
+		c.mu.Unlock()
+		if c.lifetime.Err() == nil {
+			update()
+		}
+	})
 }
 
 func (c *Conditions) logFailure(err error) {
