@@ -112,9 +112,11 @@ func (w *worker) processDependent(ctx context.Context, p *storedObject) error {
 	case len(found.solid) > 0 && len(removed) == 0:
 		return nil
 	case len(found.solid) > 0:
-		return w.removeOwners(ctx, p, func(owner *metav1.OwnerReference) bool {
-			return !slices.ContainsFunc(removed, func(g changes.Owner) bool { return g.UID == string(owner.UID) })
-		})
+		uids := make(map[types.UID]bool, len(removed))
+		for _, owner := range removed {
+			uids[types.UID(owner.UID)] = true
+		}
+		return w.removeOwners(ctx, p, func(owner *metav1.OwnerReference) bool { return !uids[owner.UID] })
 	}
 	if any, _ := w.graph.hasDependents(parseUID(p.meta.UID)); len(found.waiting) > 0 && any {
 		return w.deleteForeground(ctx, p)

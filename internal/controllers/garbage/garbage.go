@@ -164,13 +164,11 @@ func (w *worker) ownersChanged(o object, namespace string, old, now []changes.Ow
 	if slices.Equal(old, now) {
 		return
 	}
-	for _, owner := range old {
-		if !slices.Contains(now, owner) {
-			u := parseUID(owner.UID)
-			w.graph.remove(u, owner.BlockOwnerDeletion, o)
-			if waiting, ok := w.graph.terminatingOwner(u); ok {
-				w.add(waiting)
-			}
+	for _, owner := range without(old, now) {
+		u := parseUID(owner.UID)
+		w.graph.remove(u, owner.BlockOwnerDeletion, o)
+		if waiting, ok := w.graph.terminatingOwner(u); ok {
+			w.add(waiting)
 		}
 	}
 	for _, owner := range now {
@@ -179,6 +177,19 @@ func (w *worker) ownersChanged(o object, namespace string, old, now []changes.Ow
 	if len(now) > 0 && !w.live.containsAll(now, namespace) && w.mayHaveExisted(now) {
 		w.add(o)
 	}
+}
+
+// without returns the owners in all that are not in excluded. It takes linear time, because the lists can have
+// the size of a request.
+func without(all, excluded []changes.Owner) []changes.Owner {
+	if len(all) == 0 || len(excluded) == 0 {
+		return all
+	}
+	exclude := make(map[changes.Owner]bool, len(excluded))
+	for _, owner := range excluded {
+		exclude[owner] = true
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(owner changes.Owner) bool { return exclude[owner] })
 }
 
 // mayHaveExisted reports whether owners that are missing may have existed before. With KeepUnknownOwners, it

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"mainstay.dev/mainstay/internal/controllers/changes"
 )
 
 func TestGraph(t *testing.T) {
@@ -50,6 +52,28 @@ func TestGraph(t *testing.T) {
 	g.reset()
 	if got, complete := g.dependents(a); len(got) > 0 || complete || g.isTerminating(cluster) || g.objectAt("pods", "x", "p") != pod {
 		t.Error("after reset, the graph is not empty or path numbers changed")
+	}
+}
+
+// TestManyOwners replaces as many owner references as fit into large objects. The time must be linear, because
+// all controllers wait for it; comparing all pairs would take minutes.
+func TestManyOwners(t *testing.T) {
+	t.Parallel()
+	const n = 100_000
+	owners := func(first int) (list []changes.Owner) {
+		for i := range n {
+			list = append(list, changes.Owner{APIVersion: "v1", Kind: "Pod", Name: "a", UID: fmt.Sprint(first + i)})
+		}
+		return list
+	}
+	w := &worker{Collector: &Collector{config: Config{KeepUnknownOwners: true}}, graph: newGraph()}
+	o := w.graph.objectAt("pods", "x", "p")
+	w.ownersChanged(o, "x", nil, owners(0))
+	w.ownersChanged(o, "x", owners(0), owners(n-1))
+	for id, want := range map[int]int{0: 0, n - 2: 0, n - 1: 1, 2*n - 2: 1} {
+		if got, _ := w.graph.dependents(parseUID(fmt.Sprint(id))); len(got) != want {
+			t.Errorf("owner %d has %d dependents, want %d", id, len(got), want)
+		}
 	}
 }
 
