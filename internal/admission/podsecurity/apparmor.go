@@ -31,7 +31,7 @@ func appArmorProfile(pod Pod) Violation {
 	if len(annotations) > 0 {
 		parts = append(parts, plural("annotation", "annotations", len(annotations)))
 	}
-	all := slices.Concat(profiles, annotations)
+	all := slices.Concat(profiles.sorted(), annotations)
 	return Violation{
 		plural("forbidden AppArmor profile", "forbidden AppArmor profiles", len(all)),
 		fmt.Sprintf("%s must not set AppArmor profile type to %s", strings.Join(parts, " and "), quoted(all)),

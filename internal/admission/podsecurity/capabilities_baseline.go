@@ -48,5 +48,5 @@ func addsDisallowed(of *corev1.Capabilities, allowed func(corev1.Capability) boo
 }
 
 func mustNotAdd(by []string, capabilities valueSet) string {
-	return fmt.Sprintf("%s must not include %s in securityContext.capabilities.add", describeContainers(by), quoted(capabilities))
+	return fmt.Sprintf("%s must not include %s in securityContext.capabilities.add", describeContainers(by), quoted(capabilities.sorted()))
 }

@@ -1,6 +1,8 @@
 package podsecurity_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -150,5 +152,21 @@ func BenchmarkEvaluate(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		standards.Evaluate(podsecurity.LevelVersion{Level: podsecurity.Restricted}, pod)
+	}
+}
+
+// TestManyCapabilities evaluates a pod of the maximum request size. The time must be linear in the number of
+// values, apart from sorting.
+func TestManyCapabilities(t *testing.T) {
+	t.Parallel()
+	const n = 400_000
+	own := &corev1.Capabilities{}
+	for i := range n {
+		own.Add = append(own.Add, corev1.Capability(fmt.Sprint(2*n-i)))
+	}
+	pod := podsecurity.Pod{Spec: &corev1.PodSpec{Containers: []corev1.Container{{Name: "a", SecurityContext: &corev1.SecurityContext{Capabilities: own}}}}}
+	found := podsecurity.AllVersions().Evaluate(podsecurity.LevelVersion{Level: podsecurity.Baseline}, pod)
+	if len(found) != 1 || !strings.Contains(found[0].Detail, `must not include "400001", "400002", `) {
+		t.Errorf("%d violations", len(found))
 	}
 }

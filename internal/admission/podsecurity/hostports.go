@@ -28,5 +28,5 @@ func hostPorts(pod Pod) Violation {
 		return Violation{}
 	}
 	return Violation{"hostPort", fmt.Sprintf("%s %s %s %s", describeContainers(by), plural("uses", "use", len(by)),
-		plural("hostPort", "hostPorts", len(ports)), strings.Join(ports, ", "))}
+		plural("hostPort", "hostPorts", len(ports)), strings.Join(ports.sorted(), ", "))}
 }

@@ -28,8 +28,8 @@ func hostProbes(pod Pod) Violation {
 	if len(by) == 0 {
 		return Violation{}
 	}
-	return Violation{"probe or lifecycle host", fmt.Sprintf("%s %s %s %s", describeContainers(by), plural("uses", "use", len(by)),
-		plural("probe or lifecycle host", "probe or lifecycle hosts", len(hosts)), quoted(hosts))}
+	return Violation{"probe or lifecycle host", fmt.Sprintf("%s %s %s %s", describeContainers(by.sorted()), plural("uses", "use", len(by)),
+		plural("probe or lifecycle host", "probe or lifecycle hosts", len(hosts)), quoted(hosts.sorted()))}
 }
 
 // addHosts adds the hosts that the actions name to hosts. It reports whether there are any.

@@ -19,5 +19,5 @@ func procMount(pod Pod) Violation {
 	if len(by) == 0 {
 		return Violation{}
 	}
-	return Violation{"procMount", fmt.Sprintf("%s must not set securityContext.procMount to %s", describeContainers(by), quoted(mounts))}
+	return Violation{"procMount", fmt.Sprintf("%s must not set securityContext.procMount to %s", describeContainers(by), quoted(mounts.sorted()))}
 }

@@ -45,7 +45,7 @@ func isSeccompAllowed(profile *corev1.SeccompProfile) bool {
 }
 
 func mustNotSetSeccomp(by *setters, profiles valueSet) string {
-	return by.String() + " must not set securityContext.seccompProfile.type to " + quoted(profiles)
+	return by.String() + " must not set securityContext.seccompProfile.type to " + quoted(profiles.sorted())
 }
 
 // seccompAnnotations forbids disallowed profiles in annotations. Before v1.19, pods used annotations instead
@@ -65,5 +65,5 @@ func seccompAnnotations(pod Pod) Violation {
 	if len(forbidden) == 0 {
 		return Violation{}
 	}
-	return Violation{seccompReason, "forbidden " + plural("annotation", "annotations", len(forbidden)) + " " + strings.Join(forbidden, ", ")}
+	return Violation{seccompReason, "forbidden " + plural("annotation", "annotations", len(forbidden)) + " " + strings.Join(forbidden.sorted(), ", ")}
 }

@@ -48,7 +48,7 @@ func seLinux(pod Pod, allowed func(string) bool) Violation {
 	}
 	var what []string
 	if len(types) > 0 {
-		what = append(what, plural("type", "types", len(types))+" "+quoted(types))
+		what = append(what, plural("type", "types", len(types))+" "+quoted(types.sorted()))
 	}
 	if user {
 		what = append(what, "user may not be set")

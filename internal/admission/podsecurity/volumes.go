@@ -21,7 +21,7 @@ func restrictedVolumes(pod Pod) Violation {
 		return Violation{}
 	}
 	return Violation{"restricted volume types", fmt.Sprintf("%s %s %s %s %s", plural("volume", "volumes", len(by)), quoted(by), plural("uses", "use", len(by)),
-		plural("restricted volume type", "restricted volume types", len(types)), quoted(types))}
+		plural("restricted volume type", "restricted volume types", len(types)), quoted(types.sorted()))}
 }
 
 // restrictedVolumeType returns the name of a volume's type, or "" if the type is allowed. Unknown types are not

@@ -1,6 +1,7 @@
 package podsecurity
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -60,14 +61,18 @@ func (s *setters) parts() []string {
 // String formats the setters for messages.
 func (s *setters) String() string { return strings.Join(s.parts(), " and ") }
 
-// valueSet is the sorted set of the forbidden values that a pod contains.
-type valueSet []string
+// valueSet is the set of the forbidden values that a pod contains. The zero value is empty.
+type valueSet map[string]struct{}
 
 func (v *valueSet) add(value string) {
-	if i, there := slices.BinarySearch(*v, value); !there {
-		*v = slices.Insert(*v, i, value)
+	if *v == nil {
+		*v = valueSet{}
 	}
+	(*v)[value] = struct{}{}
 }
+
+// sorted returns the values in the order of messages.
+func (v valueSet) sorted() []string { return slices.Sorted(maps.Keys(v)) }
 
 // quoted quotes the elements of a list and joins them with commas.
 func quoted(list []string) string { return `"` + strings.Join(list, `", "`) + `"` }
