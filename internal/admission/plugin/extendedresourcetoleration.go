@@ -43,19 +43,18 @@ func (ExtendedResourceToleration) Mutate(_ context.Context, a *admission.Attribu
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(asked)) {
-		setToleration(&pod.Spec, corev1.Toleration{Key: name, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+	toleration := func(name string) corev1.Toleration {
+		return corev1.Toleration{Key: name, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
 	}
-	return nil
-}
-
-// setToleration adds a toleration, or replaces a toleration that differs at most in tolerationSeconds.
-func setToleration(spec *corev1.PodSpec, t corev1.Toleration) {
-	for i := range spec.Tolerations {
-		if spec.Tolerations[i].MatchToleration(&t) {
-			spec.Tolerations[i] = t
-			return
+	for i := range pod.Spec.Tolerations { // replace tolerations that differ at most in tolerationSeconds
+		own := &pod.Spec.Tolerations[i]
+		if t := toleration(own.Key); asked[own.Key] && own.MatchToleration(&t) {
+			*own = t
+			delete(asked, own.Key)
 		}
 	}
-	spec.Tolerations = append(spec.Tolerations, t)
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleration(name))
+	}
+	return nil
 }

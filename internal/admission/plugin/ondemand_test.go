@@ -2,6 +2,7 @@ package plugin_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -142,6 +143,29 @@ func TestExtendedResourceToleration(t *testing.T) {
 	if diff := cmp.Diff(want, pod.Spec.Tolerations); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+}
+
+// TestLongPods admits pods with lists of the maximum request size. The time must be linear; comparing all pairs
+// would take minutes.
+func TestLongPods(t *testing.T) {
+	t.Parallel()
+	const n = 200_000
+	requests, account := corev1.ResourceList{}, accountNamed("default", func(a *corev1.ServiceAccount) {
+		a.Annotations = map[string]string{"kubernetes.io/enforce-mountable-secrets": "true"}
+	})
+	long := podNamed("x", func(s *corev1.PodSpec) { s.ServiceAccountName = "default" })
+	for i := range n {
+		requests[corev1.ResourceName(fmt.Sprint("example.com/", n+i))] = *requests.Cpu()
+		account.Secrets = append(account.Secrets, corev1.ObjectReference{Name: fmt.Sprint("secret", n+i)})
+		long.Spec.Containers[0].Env = append(long.Spec.Containers[0].Env, secretEnv(fmt.Sprint("secret", n+i))...)
+	}
+	long.Spec.Containers[0].Resources.Requests = requests
+	mutated(t, plugin.ExtendedResourceToleration{}, creating(pods(), long), "")
+	mutated(t, plugin.ExtendedResourceToleration{}, creating(pods(), long), "")
+	if len(long.Spec.Tolerations) != n {
+		t.Errorf("%d tolerations, want %d", len(long.Spec.Tolerations), n)
+	}
+	validated(t, plugin.ServiceAccount{Accounts: stored[*corev1.ServiceAccount]{account}}, creating(pods(), long), "")
 }
 
 // annotated returns a namespace named "a" with annotations.

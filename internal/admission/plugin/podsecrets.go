@@ -10,16 +10,16 @@ import (
 // mountable lists the secrets that the pods of a service account may use.
 type mountable struct {
 	account        string
-	secrets, pulls []string
+	secrets, pulls map[string]bool
 }
 
 func mountableSecrets(account *corev1.ServiceAccount) *mountable {
-	m := &mountable{account: account.Name}
+	m := &mountable{account: account.Name, secrets: map[string]bool{}, pulls: map[string]bool{}}
 	for _, s := range account.Secrets {
-		m.secrets = append(m.secrets, s.Name)
+		m.secrets[s.Name] = true
 	}
 	for _, s := range account.ImagePullSecrets {
-		m.pulls = append(m.pulls, s.Name)
+		m.pulls[s.Name] = true
 	}
 	return m
 }
@@ -28,7 +28,7 @@ func mountableSecrets(account *corev1.ServiceAccount) *mountable {
 // CSI volumes are not checked.
 func (m *mountable) allow(spec *corev1.PodSpec) error {
 	for _, volume := range spec.Volumes {
-		if volume.Secret != nil && !slices.Contains(m.secrets, volume.Secret.SecretName) {
+		if volume.Secret != nil && !m.secrets[volume.Secret.SecretName] {
 			return m.notAllowed("volume with", volume.Secret.SecretName)
 		}
 	}
@@ -43,7 +43,7 @@ func (m *mountable) allow(spec *corev1.PodSpec) error {
 		}
 	}
 	for i, pull := range spec.ImagePullSecrets {
-		if !slices.Contains(m.pulls, pull.Name) {
+		if !m.pulls[pull.Name] {
 			return fmt.Errorf(`imagePullSecrets[%d].name="%s" is not allowed because service account %s does not reference that imagePullSecret`, i, pull.Name, m.account)
 		}
 	}
@@ -52,12 +52,12 @@ func (m *mountable) allow(spec *corev1.PodSpec) error {
 
 func (m *mountable) allowContainer(what string, c *corev1.Container) error {
 	for _, env := range c.Env {
-		if from := env.ValueFrom; from != nil && from.SecretKeyRef != nil && !slices.Contains(m.secrets, from.SecretKeyRef.Name) {
+		if from := env.ValueFrom; from != nil && from.SecretKeyRef != nil && !m.secrets[from.SecretKeyRef.Name] {
 			return m.notAllowed(fmt.Sprintf("%s %s with envVar %s referencing", what, c.Name, env.Name), from.SecretKeyRef.Name)
 		}
 	}
 	for _, from := range c.EnvFrom {
-		if from.SecretRef != nil && !slices.Contains(m.secrets, from.SecretRef.Name) {
+		if from.SecretRef != nil && !m.secrets[from.SecretRef.Name] {
 			return m.notAllowed(fmt.Sprintf("%s %s with envFrom referencing", what, c.Name), from.SecretRef.Name)
 		}
 	}

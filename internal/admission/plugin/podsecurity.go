@@ -272,10 +272,13 @@ func isSignificantUpdate(pod, old *corev1.Pod) bool {
 			return true
 		}
 	}
+	images := make(map[string]string, len(old.Spec.EphemeralContainers)) // by name
+	for i := range old.Spec.EphemeralContainers {
+		images[old.Spec.EphemeralContainers[i].Name] = old.Spec.EphemeralContainers[i].Image
+	}
 	for i := range pod.Spec.EphemeralContainers {
 		c := &pod.Spec.EphemeralContainers[i]
-		before := slices.IndexFunc(old.Spec.EphemeralContainers, func(o corev1.EphemeralContainer) bool { return o.Name == c.Name })
-		if before < 0 || changed(c.Name, c.Image, old.Spec.EphemeralContainers[before].Image) {
+		if image, ok := images[c.Name]; !ok || changed(c.Name, c.Image, image) {
 			return true
 		}
 	}

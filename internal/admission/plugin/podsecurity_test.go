@@ -159,6 +159,19 @@ func TestPodSecurityOfUpdates(t *testing.T) {
 	}
 }
 
+// TestPodSecurityOfManyDebuggers updates a pod with as many ephemeral containers as fit into a request. The time
+// must be linear; comparing all pairs would take minutes.
+func TestPodSecurityOfManyDebuggers(t *testing.T) {
+	t.Parallel()
+	many := func(s *corev1.PodSpec) {
+		for i := range 100_000 {
+			s.EphemeralContainers = append(s.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: fmt.Sprint("e", i)}})
+		}
+	}
+	a := updating(pods(), podNamed("x", onHostNetwork, many), podNamed("x", onHostNetwork, many))
+	wantError(t, ask(t, secured(map[string]string{"enforce": "baseline"}), a).err, "")
+}
+
 // TestPodSecurityOfTemplates checks the warnings and audit annotations for each kind of object with a pod
 // template.
 func TestPodSecurityOfTemplates(t *testing.T) {
