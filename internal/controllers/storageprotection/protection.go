@@ -4,11 +4,13 @@
 package storageprotection
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -123,10 +125,17 @@ func (s *subscriber) Changed(c *changes.Change) {
 		return
 	}
 	for name := range s.waiting {
-		if name.Namespace == "" || name.Namespace == c.Namespace {
+		if (name.Namespace == "" || name.Namespace == c.Namespace) && mayHaveUsed(c, name.Name) {
 			s.queue.Add(name)
 		}
 	}
+}
+
+// mayHaveUsed reports whether an object may have used a protected object before its change. It contains the name of
+// the protected object, or is a pod whose ephemeral volume has this name. It is fast, because the decision for
+// a protected object requires a list of all of its possible users.
+func mayHaveUsed(c *changes.Change, name string) bool {
+	return c.Prev == nil || bytes.Contains(c.Prev, []byte(name)) || strings.HasPrefix(name, c.Name+"-")
 }
 
 func (s *subscriber) protectedChanged(c *changes.Change) {
