@@ -14,6 +14,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/endpoints"
+	"mainstay.dev/mainstay/internal/limits/yield"
 	"mainstay.dev/mainstay/internal/request"
 )
 
@@ -119,6 +120,7 @@ func (l *limiter) admit(ctx context.Context) (release func(), err error) {
 	if err := requests.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
+	yield.ToNewRequests()
 	return func() { requests.Release(1) }, nil
 }
 

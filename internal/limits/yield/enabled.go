@@ -1,0 +1,5 @@
+//go:build !noyield
+
+package yield
+
+const enabled = true
