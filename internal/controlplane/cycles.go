@@ -99,7 +99,7 @@ func (f *resourceFinder) nameOfKind(gvk schema.GroupVersionKind) string {
 // loopbackAPI is the API of loopback clients. newInstance sets the embedded API once.
 type loopbackAPI struct{ loopback.API }
 
-// loopbackAccess is the loopback.Access of a control plane. newInstance completes its parts api and finder
+// loopbackAccess is the loopback.Access of a control plane. newInstance sets its fields api and finder
 // later.
 type loopbackAccess struct {
 	*loopback.Access

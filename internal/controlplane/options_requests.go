@@ -87,5 +87,5 @@ func (o *RequestOptions) check() error {
 	return errors.Join(errs...)
 }
 
-// seats returns the number of requests that priority and fairness executes concurrently.
+// seats returns the maximum number of concurrent requests under priority and fairness.
 func (o *RequestOptions) seats() int { return max(o.MaxInFlight, 0) + max(o.MaxMutatingInFlight, 0) }

@@ -32,8 +32,7 @@ type ServiceAccountOptions struct {
 	JWKSURI string
 	// MaxTokenExpiration is the maximum lifetime of requested tokens; 0 disables the limit.
 	MaxTokenExpiration time.Duration
-	// DisableTokenExtension issues the tokens of pods with the requested lifetime, instead of one
-	// year.
+	// DisableTokenExtension makes the tokens of pods expire after the requested lifetime instead of one year.
 	DisableTokenExtension bool
 	// DisableTokenLookup accepts the tokens of Secrets even if the Secret or the service account
 	// does not exist.

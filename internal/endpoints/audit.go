@@ -50,7 +50,7 @@ func (c *call) auditRequest(obj runtime.Object, media codec.Media, body []byte) 
 	}
 }
 
-// auditRequestObject records an object that server code sends.
+// auditRequestObject records the request object of a write by code of the server itself.
 func (o *operation) auditRequestObject(ctx context.Context, obj codec.Object) {
 	a := request.AuditFrom(ctx)
 	if a == nil {
@@ -215,7 +215,7 @@ func withoutManagedFields(text []byte) []byte {
 	return c.rest()
 }
 
-// fieldCutter cuts managed fields out of a text.
+// fieldCutter removes the managed fields from a JSON text.
 type fieldCutter struct {
 	text []byte
 	cuts []cut // in ascending order

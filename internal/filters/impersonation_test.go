@@ -174,8 +174,8 @@ func TestImpersonateAllowed(t *testing.T) {
 	}
 }
 
-// TestImpersonateForbidden checks the error messages for a user with the permissions of a recorded
-// session. The order of the requests affects the messages.
+// TestImpersonateForbidden checks the error messages for a user with limited permissions. The messages depend
+// on the order of the requests.
 func TestImpersonateForbidden(t *testing.T) {
 	t.Parallel()
 	by := &grants{}

@@ -200,9 +200,9 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap returns the wrapped writer for http.ResponseController.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Limits of warnings in a response header, in runes. If all warnings together are longer than maxWarnings, each
-// of them is truncated to maxWarning. Warnings are then added until the next one would exceed maxWarnings in
-// total.
+// Limits on the warnings in a response header, in runes. If all warnings together exceed maxWarnings, each
+// warning is truncated to maxWarning runes, and the warnings from the first one that would exceed maxWarnings
+// in total are dropped.
 const (
 	maxWarnings = 4 << 10
 	maxWarning  = 256

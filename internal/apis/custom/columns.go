@@ -125,7 +125,7 @@ func (c *column) cell(doc map[string]any, now time.Time) any {
 	return cellOf(c.kind, value, now)
 }
 
-// cellOf returns the cell for a value in a column with the type kind, or nil if the value does not have that
+// cellOf returns the cell for a value in a column of the given type, or nil if the value does not have that
 // type.
 func cellOf(kind string, value any, now time.Time) any {
 	switch value := value.(type) {

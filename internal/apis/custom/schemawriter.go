@@ -356,7 +356,7 @@ func valueOf(member []byte) (*jsonplan.Cursor, int) {
 	return in, at
 }
 
-// require adds names to the required properties of a schema, and removes the properties in others from them.
+// require adds names to the required properties of a schema, and removes others from the required properties.
 func (w *schemaWriter) require(s *openSchema, others []string, names ...string) {
 	in, i := valueOf(w.cut(s, requiredKeyword))
 	var list []any

@@ -10,8 +10,9 @@ import (
 // typeWork). The other kind has a value that contains another value so many times that processing the result
 // takes hours (see sharing).
 //
-// shares is the maximum number of times that the expression's value contains the same value. members contains
-// the shares of the fields of the variable "variables", as returned by earlier calls, by name; it may be nil.
+// shares is an upper bound of the number of times that a single value occurs in the result of the expression.
+// members maps each field of the variable "variables" to the shares that an earlier call returned for it; it
+// may be nil.
 // Compile is safe for concurrent use.
 func Compile(env *cel.Env, text string, members map[string]int) (ast *cel.Ast, shares int, issues *cel.Issues) {
 	ast, issues = env.Parse(text)

@@ -43,7 +43,7 @@ func (p *pairGuard) CompileOptions() []cel.EnvOption {
 	}}
 }
 
-// ProgramOptions implements cel.Library. It wraps the calls of the functions.
+// ProgramOptions implements cel.Library. It wraps calls to the functions that are guarded.
 func (p *pairGuard) ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)

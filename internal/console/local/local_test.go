@@ -152,7 +152,7 @@ func (p *proxyTest) signIn() string {
 	return token
 }
 
-// request returns a request to the proxy. header contains names and values in turn.
+// request returns a request to the proxy. header contains alternating names and values.
 func (p *proxyTest) request(method, path, body string, header ...string) *http.Request {
 	p.Helper()
 	r, err := http.NewRequestWithContext(p.Context(), method, p.url+path, strings.NewReader(body))

@@ -83,7 +83,8 @@ func jsonEqual(a, b string) bool {
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// TestMergesAsTheLibrary compares the results, including the order of elements, with those of the library.
+// TestMergesAsTheLibrary compares the results, including the order of elements, with those of package
+// strategicpatch of apimachinery.
 // It uses random pods, and valid and invalid patches with all directives.
 func TestMergesAsTheLibrary(t *testing.T) {
 	t.Parallel()

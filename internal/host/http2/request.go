@@ -97,7 +97,7 @@ func headerOf(f *h2.MetaHeadersFrame) http.Header {
 }
 
 // repeatedHeaderOf is like headerOf, but supports repeated field names. It first counts the fields of each
-// name, so that all values fit into the slice values.
+// name, so that the values of each name can be stored next to each other in the slice values.
 func repeatedHeaderOf(fields []hpack.HeaderField, values []string) http.Header {
 	header := make(http.Header, min(len(fields), expectedNames))
 	for _, field := range fields {

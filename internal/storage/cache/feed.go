@@ -396,7 +396,7 @@ func (f *Feed) Dispatched() kv.Revision { return kv.Revision(f.dispatched.Load()
 // after a failure of the watch until Run has opened it again.
 func (f *Feed) Running() bool { return f.dispatched.Load() != stopped }
 
-// errNotRunning is the error of WaitFor while the feed does not run.
+// errNotRunning is returned by WaitFor if the feed is not running.
 var errNotRunning = errors.New("cache feed does not run")
 
 // WaitFor blocks until every event up to a revision has been dispatched or ctx ends. The error is the error

@@ -121,7 +121,7 @@ func (w *rewriter) readAll(ctx context.Context, process func(embedded.Record) er
 	return err
 }
 
-// process adds a record with a stale value to the batch of writes.
+// process adds a record to the batch of writes if its value is stale.
 func (w *rewriter) process(ctx context.Context, record *embedded.Record) error {
 	next, err := w.encrypt(ctx, record.Key, record.Value)
 	if next == nil || err != nil {

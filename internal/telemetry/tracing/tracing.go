@@ -1,6 +1,7 @@
-// Package tracing divides requests into OpenTelemetry spans (KEP-647), and propagates the trace context to
-// other servers. The functions use the span in the context of a request. If there is no span, or if the request
-// is not sampled, they have no effect and do not allocate. All functions are safe for concurrent use.
+// Package tracing records OpenTelemetry spans for the stages of requests (KEP-647), and propagates the trace
+// context to other servers. Its functions use the span in the context of a request. If there is no span, or if
+// the request is not sampled, they have no effect and do not allocate. All functions are safe for concurrent
+// use.
 package tracing
 
 import (

@@ -55,8 +55,8 @@ func nestedModules(root string) ([]string, error) {
 }
 
 // TestModules checks the nested modules, which contain generators and tests that need additional dependencies.
-// They must use the server's version of common dependencies, so that they test the released code and packages
-// are compiled only once.
+// They must use the server's version of common dependencies, so that they test the released code, and so
+// that each package is compiled only once.
 func TestModules(t *testing.T) {
 	t.Parallel()
 	root, err := moduleDir()

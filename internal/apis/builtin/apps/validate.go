@@ -74,8 +74,8 @@ func validateCounters(f validation.Field, counters ...counter) {
 	}
 }
 
-// atMost requires that a number of replicas is not greater than another number. name and of are the names of
-// the two numbers.
+// atMost requires n <= most for two numbers of replicas. name is the field of n, and of describes most in the
+// error message.
 func atMost(f validation.Field, name string, n, most int32, of string) {
 	if n > most {
 		f.Child(name).Invalid(n, "cannot be greater than "+of)

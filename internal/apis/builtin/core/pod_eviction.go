@@ -134,8 +134,8 @@ func mayGoUnhealthy(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool 
 	return budget.Status.DesiredHealthy > 0 && budget.Status.CurrentHealthy >= budget.Status.DesiredHealthy
 }
 
-// removeUnchanged deletes a pod unless it has changed since it was read. again is false if the failure is
-// caused by a precondition of the client.
+// removeUnchanged deletes a pod unless it has changed since it was read. If it fails, again reports whether
+// the caller should try again; it is false if a precondition of the client caused the failure.
 func (e *evicter) removeUnchanged(ctx context.Context, pod *corev1.Pod, deletion metav1.DeleteOptions) (again bool, err error) {
 	var preconditions metav1.Preconditions
 	if deletion.Preconditions != nil {

@@ -98,7 +98,7 @@ func (a *api) service(service *corev1.Service) *corev1.Service {
 	return created
 }
 
-// stored lists the stored objects of a row.
+// stored lists the stored objects of a resource.
 func stored[P codec.Object](t testing.TB, env *builtin.Env, resource schema.GroupResource) []P {
 	t.Helper()
 	list, err := env.Store(resource).List(context.Background(), "", rest.ListOptions{})

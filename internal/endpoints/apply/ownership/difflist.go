@@ -127,12 +127,13 @@ func (d *differ) comparePaired(p *plan, l, r reflect.Value) bool {
 	return true
 }
 
-// hasDuplicates reports whether two items of a list have the same element.
+// hasDuplicates reports whether two items of a list have the same element. It also returns true for long
+// lists, for which the comparison of sorted items is faster.
 func (d *differ) hasDuplicates(p *plan, l reflect.Value) bool {
 	for i := range l.Len() {
 		for j := range i {
 			if i > 16 {
-				return true // the comparison of sorted items is faster
+				return true
 			}
 			if p.sameElement(l.Index(i), l.Index(j)) {
 				return true

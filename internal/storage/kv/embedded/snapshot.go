@@ -503,7 +503,7 @@ func create(cfg Config, newest kv.Revision, versions iter.Seq2[snapshotRecord, e
 	return nil
 }
 
-// restore creates the store in the locked directory.
+// restore creates the store in the locked directory from the records of a snapshot.
 func (d *disk) restore(newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() []kv.Pin) error {
 	names, err := d.fs.List(d.dir)
 	if err != nil {

@@ -34,8 +34,8 @@ func IsTombstone(value []byte) bool { return string(value) == Tombstone }
 // isTombstone reports whether an entry marks a deletion.
 func isTombstone(e *kv.Entry) bool { return e != nil && IsTombstone(e.Value) }
 
-// Base is the immutable initial content of a prefix. Its keys are relative to the prefix, and its entries are
-// older than all writes to the prefixes that it is attached to. Its methods return the same errors as a
+// Base is immutable initial content that can be attached to prefixes. Its keys are relative to the prefix, and
+// its entries are older than all writes below the prefix. Its methods return the same errors as a
 // kv.Backend. It is safe for concurrent use.
 type Base interface {
 	// Revision returns the revision of the content. No entry is newer than it. 0 means that the content is

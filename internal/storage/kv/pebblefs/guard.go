@@ -37,7 +37,7 @@ type Guard struct {
 	state atomic.Int32
 	// abandoned is closed by Abandon.
 	abandoned chan struct{}
-	// discarded contains the files created after Abandon, by the last element of their names.
+	// discarded contains the files created after Abandon, under their base names.
 	discarded *vfs.MemFS
 	// Slow is called with the name of a file, other than a log, whose sync takes longer than StallAfter. It
 	// may be nil.

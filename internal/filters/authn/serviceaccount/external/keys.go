@@ -200,7 +200,8 @@ func (k *Keys) refresh(ctx context.Context) {
 	}
 }
 
-// fetch fetches the keys and makes them current. Concurrent callers share one call of the plugin.
+// fetch fetches the keys from the plugin and sets them as the current keys. Concurrent callers share one call
+// to the plugin.
 func (k *Keys) fetch(ctx context.Context) error {
 	_, err := egress.Share(ctx, &k.calls, "", func(ctx context.Context) (*keySet, error) {
 		ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
