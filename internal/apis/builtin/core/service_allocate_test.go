@@ -383,6 +383,24 @@ func TestServiceNodePorts(t *testing.T) {
 	checkAllocations(t, env)
 }
 
+// TestServicePortsAvoidChosen checks that ports that the client chose are not assigned to other ports of the same
+// service.
+func TestServicePortsAvoidChosen(t *testing.T) {
+	t.Parallel()
+	a, env := newServiceAPI(t, 3, "10.0.0.0/24")
+	for range 20 {
+		service := a.service(newService("balancer", func(s *corev1.ServiceSpec) {
+			s.Type, s.ExternalTrafficPolicy, s.HealthCheckNodePort = corev1.ServiceTypeLoadBalancer, corev1.ServiceExternalTrafficPolicyLocal, 30001
+			s.Ports = []corev1.ServicePort{{Name: "a", Port: 80}, {Name: "b", Port: 81, NodePort: 30000}}
+		}))
+		if got := service.Spec.Ports[0].NodePort; got != 30002 {
+			t.Fatalf("node port %d, want 30002", got)
+		}
+		a.delete("v1 services", in("ns", "balancer"), metav1.DeleteOptions{})
+	}
+	checkAllocations(t, env)
+}
+
 // TestServiceRangeExhausted checks the error for an exhausted range. It also checks that an allocation
 // succeeds after a service has been deleted.
 func TestServiceRangeExhausted(t *testing.T) {

@@ -18,6 +18,7 @@ func (a *serviceAllocator) nodePorts(service, old *corev1.Service) error {
 	if !hasNodePorts(spec) {
 		return nil
 	}
+	a.avoidChosenPorts(service)
 	shared := newSharedPorts(service, old)
 	for i := range spec.Ports {
 		port := &spec.Ports[i]
@@ -43,6 +44,13 @@ func (a *serviceAllocator) nodePorts(service, old *corev1.Service) error {
 		shared.add(port)
 	}
 	return nil
+}
+
+// avoidChosenPorts prevents that another port of the service is assigned a port that the client chose.
+func (a *serviceAllocator) avoidChosenPorts(service *corev1.Service) {
+	for _, port := range portsOf(service) {
+		a.batch.Avoid(a.ports, portName(port))
+	}
 }
 
 // sharedPorts tracks the node ports of one service. In a new service, ports that have the same number and

@@ -19,9 +19,10 @@ type Batch struct {
 	// DryRun makes Ops return no operations.
 	DryRun bool
 	ops    []*storage.Op
-	// claimed contains the allocated numbers. touched contains one number that was allocated or released for
-	// each kind of lock.
+	// claimed contains the allocated numbers, and avoided the numbers that ClaimAny must not choose. touched
+	// contains one number that was allocated or released for each kind of lock.
 	claimed map[lockName]bool
+	avoided map[lockName]bool
 	touched map[*Locks]string
 }
 
@@ -48,10 +49,18 @@ func (b *Batch) Claim(ctx context.Context, locks *Locks, name string) error {
 	return b.add(ctx, locks, name)
 }
 
+// Avoid excludes a number from ClaimAny, because the client chose it and it will be claimed later.
+func (b *Batch) Avoid(locks *Locks, name string) {
+	if b.avoided == nil {
+		b.avoided = map[lockName]bool{}
+	}
+	b.avoided[lockName{locks, name}] = true
+}
+
 // ClaimAny allocates any number from one of the ranges and returns its name. It returns ErrFull if all numbers
-// are allocated.
+// are allocated or avoided.
 func (b *Batch) ClaimAny(ctx context.Context, locks *Locks, ranges ...Range) (string, error) {
-	name, err := locks.free(ctx, ranges, func(name string) bool { return b.has(locks, name) })
+	name, err := locks.free(ctx, ranges, func(name string) bool { return b.has(locks, name) || b.avoided[lockName{locks, name}] })
 	if err != nil {
 		return "", err
 	}
