@@ -23,16 +23,23 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestUnreadableObject checks that replaceObjects deletes the keys of a control plane whose object is not in
-// the list, but not the keys of a control plane whose object cannot be decoded.
-func TestUnreadableObject(t *testing.T) {
-	t.Parallel()
+// newTestFleet returns a Fleet without control planes and its store. It does not follow objects.
+func newTestFleet(t *testing.T) (*Fleet, kv.Backend) {
+	t.Helper()
 	backend := storagetest.InMemory(t)
 	env := &controlplane.Env{Storage: controlplane.Storage{Backend: backend}, Telemetry: controlplane.Telemetry{Logger: slog.New(slog.DiscardHandler)}}
 	f := &Fleet{config: Config{Env: env, Backend: overlay.New(backend), Prefix: "/planes/"}, logger: env.Telemetry.Logger}
 	f.lifetime, f.stop = context.WithCancel(t.Context())
-	defer f.stop()
+	t.Cleanup(f.stop)
 	f.mu.planes = map[string]*plane{}
+	return f, backend
+}
+
+// TestUnreadableObject checks that replaceObjects deletes the keys of a control plane whose object is not in
+// the list, but not the keys of a control plane whose object cannot be decoded.
+func TestUnreadableObject(t *testing.T) {
+	t.Parallel()
+	f, backend := newTestFleet(t)
 	for _, name := range []string{"unreadable", "missing"} {
 		uid := types.UID("uid-" + name)
 		f.mu.planes[name] = newPlane(f, planeKey{name, uid})
@@ -62,12 +69,7 @@ func TestUnreadableObject(t *testing.T) {
 func TestCreatedAfterList(t *testing.T) {
 	t.Parallel()
 	for revision, remains := range map[int64]bool{4: true, 5: false} {
-		backend := storagetest.InMemory(t)
-		env := &controlplane.Env{Storage: controlplane.Storage{Backend: backend}, Telemetry: controlplane.Telemetry{Logger: slog.New(slog.DiscardHandler)}}
-		f := &Fleet{config: Config{Env: env, Backend: overlay.New(backend), Prefix: "/planes/"}, logger: env.Telemetry.Logger}
-		f.lifetime, f.stop = context.WithCancel(t.Context())
-		defer f.stop()
-		f.mu.planes = map[string]*plane{}
+		f, backend := newTestFleet(t)
 		if _, err := backend.Commit(t.Context(), kv.Op{Key: f.identityKey("uid-a"), Value: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
@@ -105,12 +107,7 @@ func TestOldObject(t *testing.T) {
 		"next object":    {object("uid-after", "6", true), "uid-after", errPaused},
 		"same state":     {object("uid-a", "5", false), "uid-a", nil},
 	} {
-		backend := storagetest.InMemory(t)
-		env := &controlplane.Env{Storage: controlplane.Storage{Backend: backend}, Telemetry: controlplane.Telemetry{Logger: slog.New(slog.DiscardHandler)}}
-		f := &Fleet{config: Config{Env: env, Backend: overlay.New(backend), Prefix: "/planes/"}, logger: env.Telemetry.Logger}
-		f.lifetime, f.stop = context.WithCancel(t.Context())
-		defer f.stop()
-		f.mu.planes = map[string]*plane{}
+		f, backend := newTestFleet(t)
 		for _, uid := range []types.UID{"uid-a", "uid-after"} {
 			if _, err := backend.Commit(t.Context(), kv.Op{Key: f.identityKey(uid), Value: []byte("x")}); err != nil {
 				t.Fatal(err)

@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,12 +13,9 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/codec"
-	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage/kv"
-	"mainstay.dev/mainstay/internal/storage/kv/overlay"
-	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
 func objectVersion() *codec.Version {
@@ -48,12 +44,7 @@ func (s storedObject) Get(_ context.Context, name types.NamespacedName, _ metav1
 func TestReconcileDeleted(t *testing.T) {
 	t.Parallel()
 	for _, stored := range []storedObject{"", "uid-next"} {
-		backend := storagetest.InMemory(t)
-		env := &controlplane.Env{Storage: controlplane.Storage{Backend: backend}, Telemetry: controlplane.Telemetry{Logger: slog.New(slog.DiscardHandler)}}
-		f := &Fleet{config: Config{Env: env, Backend: overlay.New(backend), Prefix: "/planes/"}, logger: env.Telemetry.Logger}
-		f.lifetime, f.stop = context.WithCancel(t.Context())
-		defer f.stop()
-		f.mu.planes = map[string]*plane{}
+		f, backend := newTestFleet(t)
 		f.objects = loopback.For[*unstructured.Unstructured](&loopback.Access{Find: func(schema.GroupVersion, string, string) *rest.Resource {
 			return &rest.Resource{Storage: stored, Version: objectVersion()}
 		}}, controlplanes.Resource())
