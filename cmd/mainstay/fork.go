@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -93,6 +94,13 @@ func (f *forkCommand) run(ctx context.Context, source, name string) error {
 			from.Time = &metav1.Time{Time: moment.Time}
 		}
 	}
+	file := f.output
+	if file == "" {
+		file = name + ".kubeconfig"
+		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) { // it may be the kubeconfig of a cluster
+			return &usageError{fmt.Errorf("the file %s exists; choose another file with --output", file)}
+		}
+	}
 	object := controlplanes.ControlPlane{
 		TypeMeta:   metav1.TypeMeta{APIVersion: controlplanes.Resource().GroupVersion().String(), Kind: controlplanes.Kind},
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: controlplanes.Spec{From: from},
@@ -104,12 +112,8 @@ func (f *forkCommand) run(ctx context.Context, source, name string) error {
 	if err != nil {
 		return errors.Join(err, f.delete(context.WithoutCancel(ctx), object.UID, name))
 	}
-	file := f.output
-	if file == "" {
-		file = name + ".kubeconfig"
-	}
 	if err := f.writeKubeconfig(ctx, created, file); err != nil {
-		return err
+		return fmt.Errorf("the copy %s was created, but its kubeconfig could not be written: %w", name, err)
 	}
 	_, err = fmt.Fprintf(f.out, "%s is a copy of %s at revision %s\nkubectl --kubeconfig=%s get namespaces\n", name, source, created.Status.SourceRevision, file)
 	return err
