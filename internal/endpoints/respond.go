@@ -55,9 +55,12 @@ func (c *call) respondRecord(t target, code int, record *codec.Record) error {
 	return err
 }
 
-// measureSerialization adds the time until the returned function is called to request.StageSerialize, without
-// the time for reading objects from storage and for writing the response.
+// measureSerialization measures request.StageSerialize of an audited request until the returned function is
+// called, without the time for reading objects from storage and for writing the response.
 func measureSerialization(ctx context.Context) (end func()) {
+	if request.AuditFrom(ctx) == nil {
+		return func() {}
+	}
 	other := func() time.Duration { return request.Latency(ctx, request.StageStorage, request.StageResponseWrite) }
 	began, before := time.Now(), other()
 	return func() {

@@ -10,7 +10,8 @@ import (
 // Stage is a part of the processing of a request whose duration is measured.
 type Stage int
 
-// The stages, named like the audit annotations of kube-apiserver (see Latencies).
+// The stages, named like the audit annotations of kube-apiserver (see Latencies). The last three are measured
+// for audited requests only.
 const (
 	StageAuthentication Stage = iota
 	StageAuthorization
@@ -45,8 +46,12 @@ func AddLatency(ctx context.Context, stage Stage, d time.Duration) {
 	}
 }
 
-// MeasureLatency adds the time until the returned function is called to the duration of a stage.
+// MeasureLatency measures a stage of an audited request until the returned function is called, and adds the time
+// to the duration of the stage. It does nothing for other requests.
 func MeasureLatency(ctx context.Context, stage Stage) (end func()) {
+	if AuditFrom(ctx) == nil {
+		return func() {}
+	}
 	began := time.Now()
 	return func() { AddLatency(ctx, stage, time.Since(began)) }
 }
