@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -97,8 +96,8 @@ func (f *forkCommand) run(ctx context.Context, source, name string) error {
 	file := f.output
 	if file == "" {
 		file = name + ".kubeconfig"
-		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) { // it may be the kubeconfig of a cluster
-			return &usageError{fmt.Errorf("the file %s exists; choose another file with --output", file)}
+		if err := requireAbsent(file); err != nil { // it may be the kubeconfig of a cluster
+			return &usageError{fmt.Errorf("%s: %w; choose another file with --output", file, err)}
 		}
 	}
 	object := controlplanes.ControlPlane{

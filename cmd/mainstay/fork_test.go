@@ -290,7 +290,7 @@ func TestForkUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"fork", "root"}, 2, "fork requires SOURCE and NAME"},
-		{[]string{"fork", "root", strings.TrimSuffix(file, ".kubeconfig")}, 2, "readable.kubeconfig exists"},
+		{[]string{"fork", "root", strings.TrimSuffix(file, ".kubeconfig")}, 2, "readable.kubeconfig: the file already exists"},
 		{[]string{"fork", "root", "x", "--at=soon"}, 2, "--at is \"soon\""},
 		{[]string{"fork", "none", "x"}, 1, "there is no control plane \"none\""},
 		{[]string{"fork", "root", "try"}, 1, "already exists"},

@@ -133,14 +133,23 @@ func untilSignal(signals <-chan os.Signal) (context.Context, func()) {
 
 var errFileExists = errors.New("the file already exists")
 
+// requireAbsent returns an error unless a path does not exist.
+func requireAbsent(path string) error {
+	_, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return errFileExists
+}
+
 // saveFile writes the output of copy to a new file, verifies that it is a complete snapshot, and returns a
 // description of its contents. It never replaces an existing file.
 func saveFile(ctx context.Context, path string, copy func(io.Writer) error) (info string, err error) {
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		if err != nil {
-			return "", err
-		}
-		return "", errFileExists
+	if err := requireAbsent(path); err != nil {
+		return "", err
 	}
 	removeStaleParts(path)
 	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")

@@ -92,8 +92,7 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 			return nil, err
 		}
 	}
-	var status apierrors.APIStatus
-	if err := v.checkBody(body, media); errors.As(err, &status) {
+	if err := v.checkBody(body, media); apierrors.IsRequestEntityTooLargeError(err) {
 		return nil, err
 	} else if err != nil {
 		return nil, &UndecodableError{fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, err), err}

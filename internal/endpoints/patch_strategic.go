@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,8 +82,7 @@ func mergeIntoWhole(v *codec.Version, obj codec.Object, patch map[string]any, sc
 		return nil, nil, strategicError(err)
 	}
 	out, strict, err := v.FromDocument(merged, wantStrict)
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
+	if apierrors.IsRequestEntityTooLargeError(err) {
 		return nil, nil, err
 	}
 	if err != nil {

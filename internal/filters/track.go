@@ -122,8 +122,8 @@ func (t *trackedRequest) cleanup(response *response, panicked any) {
 		t.config.Metrics.Aborted(t.labels)
 	}
 	took := time.Since(request.Received(t.ctx))
-	waited := request.Latency(t.ctx, request.StageQueueWait, request.StageMutatingWebhooks, request.StageValidatingWebhooks)
-	t.config.Metrics.Completed(t.labels, status, took, waited, response.size)
+	excluded := request.Latency(t.ctx, request.StageQueueWait, request.StageMutatingWebhooks, request.StageValidatingWebhooks)
+	t.config.Metrics.Completed(t.labels, status, took, excluded, response.size)
 	t.log(status, took)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // kind is the CEL kind of a type.
@@ -133,10 +134,7 @@ func (m *Builder) object(s *apiextensions.JSONSchemaProps, resource bool) *Type 
 		members = withTypeAndMetadata(members)
 	}
 	t := &Type{kind: kindObject, nullable: s.Nullable, fields: make(map[string]*Type, len(members)), minSize: minListSize}
-	required := make(map[string]bool, len(s.Required))
-	for _, name := range s.Required {
-		required[name] = true
-	}
+	required := sets.New(s.Required...)
 	member := new(apiextensions.JSONSchemaProps) // reused, because it is large
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		*member = members[name]
@@ -145,7 +143,7 @@ func (m *Builder) object(s *apiextensions.JSONSchemaProps, resource bool) *Type 
 			continue
 		}
 		// A request may omit members that have defaults.
-		if required[name] && member.Default == nil {
+		if required.Has(name) && member.Default == nil {
 			t.minSize += int64(len(name)) + made.minSize + 4
 		}
 		escaped, ok := Escape(name)

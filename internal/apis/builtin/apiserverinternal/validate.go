@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	apiserverinternalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
@@ -48,10 +49,7 @@ func validateServer(f validation.Field, server *apiserverinternalv1alpha1.Server
 	for i, version := range server.DecodableVersions {
 		validateAPIVersion(f.Child("decodableVersions").Index(i), version)
 	}
-	decodable := validation.NewDuplicates[string](len(server.DecodableVersions))
-	for _, version := range server.DecodableVersions {
-		decodable.IsDuplicate(version)
-	}
+	decodable := sets.New(server.DecodableVersions...)
 	if !decodable.Has(server.EncodingVersion) {
 		f.Child("decodableVersions").Invalid(server.DecodableVersions, "decodableVersions must include encodingVersion "+server.EncodingVersion)
 	}

@@ -53,7 +53,7 @@ const (
 
 // validateScopes validates the scopes of a quota. Some scopes apply only to some resources.
 func validateScopes(f validation.Field, spec *corev1.ResourceQuotaSpec) {
-	seen, rules := validation.NewDuplicates[corev1.ResourceQuotaScope](len(spec.Scopes)), scopeRules{hard: spec.Hard}
+	seen, rules := validation.NewDuplicates[corev1.ResourceQuotaScope](len(spec.Scopes)), newScopeRules(spec.Hard)
 	for _, scope := range spec.Scopes {
 		seen.IsDuplicate(scope)
 		if !isScope(scope) {
@@ -71,7 +71,7 @@ func validateScopes(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 // As in kube-apiserver, the paths of errors do not contain the index of the expression.
 func validateScopeSelector(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 	f, expressions := f.Child("scopeSelector").Child("matchExpressions"), spec.ScopeSelector.MatchExpressions
-	seen, rules := validation.NewDuplicates[corev1.ResourceQuotaScope](len(expressions)), scopeRules{hard: spec.Hard}
+	seen, rules := validation.NewDuplicates[corev1.ResourceQuotaScope](len(expressions)), newScopeRules(spec.Hard)
 	for i := range expressions {
 		r := &expressions[i]
 		seen.IsDuplicate(r.ScopeName)
@@ -123,16 +123,22 @@ func isScope(scope corev1.ResourceQuotaScope) bool {
 // scopeRules determines whether scopes apply to the resources of a quota. It caches the result for each scope,
 // because a list can contain the same scope many times.
 type scopeRules struct {
-	hard                  corev1.ResourceList
-	checked, inapplicable validation.Duplicates[corev1.ResourceQuotaScope]
+	hard    corev1.ResourceList
+	results map[corev1.ResourceQuotaScope]bool
+}
+
+func newScopeRules(hard corev1.ResourceList) scopeRules {
+	return scopeRules{hard, map[corev1.ResourceQuotaScope]bool{}}
 }
 
 // applies reports whether a scope applies to all unprefixed resources of the quota.
-func (r *scopeRules) applies(scope corev1.ResourceQuotaScope) bool {
-	if !r.checked.IsDuplicate(scope) && !appliesToAll(scope, r.hard) {
-		r.inapplicable.IsDuplicate(scope)
+func (r scopeRules) applies(scope corev1.ResourceQuotaScope) bool {
+	result, known := r.results[scope]
+	if !known {
+		result = appliesToAll(scope, r.hard)
+		r.results[scope] = result
 	}
-	return !r.inapplicable.Has(scope)
+	return result
 }
 
 func appliesToAll(scope corev1.ResourceQuotaScope, hard corev1.ResourceList) bool {

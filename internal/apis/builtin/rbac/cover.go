@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // maxParts is the maximum number of single permissions into which the rules of a role are split. A rule with
@@ -53,14 +54,14 @@ func isCovered(held []heldRule, rule *rbacv1.PolicyRule) bool {
 // heldRule is a rule with sets instead of lists, so that comparing two rules is fast even if both have 100,000
 // resources.
 type heldRule struct {
-	verbs, groups, resources, names, paths textSet
+	verbs, groups, resources, names, paths sets.Set[string]
 	prefixes                               prefixSet // prefixes of the paths that end with "*"
 }
 
 func newHeldRule(rule *rbacv1.PolicyRule) heldRule {
 	held := heldRule{
-		verbs: newTextSet(rule.Verbs), groups: newTextSet(rule.APIGroups), resources: newTextSet(rule.Resources),
-		names: newTextSet(rule.ResourceNames), paths: newTextSet(rule.NonResourceURLs),
+		verbs: sets.New(rule.Verbs...), groups: sets.New(rule.APIGroups...), resources: sets.New(rule.Resources...),
+		names: sets.New(rule.ResourceNames...), paths: sets.New(rule.NonResourceURLs...),
 	}
 	for _, path := range rule.NonResourceURLs {
 		if prefix, ok := strings.CutSuffix(path, "*"); ok {
@@ -71,54 +72,39 @@ func newHeldRule(rule *rbacv1.PolicyRule) heldRule {
 }
 
 func (h *heldRule) covers(rule *rbacv1.PolicyRule) bool {
-	return h.verbs.hasAll(rule.Verbs) && h.groups.hasAll(rule.APIGroups) &&
+	return hasAll(h.verbs, rule.Verbs) && hasAll(h.groups, rule.APIGroups) &&
 		everyOf(rule.Resources, h.hasResource) && everyOf(rule.NonResourceURLs, h.hasPath) &&
-		(len(h.names) == 0 || len(rule.ResourceNames) > 0 && everyOf(rule.ResourceNames, h.names.has))
+		(len(h.names) == 0 || len(rule.ResourceNames) > 0 && h.names.HasAll(rule.ResourceNames...))
 }
 
 func (h *heldRule) hasResource(resource string) bool {
-	if h.resources.has("*") || h.resources.has(resource) {
+	if h.resources.Has("*") || h.resources.Has(resource) {
 		return true
 	}
 	_, subresource, isSub := strings.Cut(resource, "/")
-	return isSub && h.resources.has("*/"+subresource)
+	return isSub && h.resources.Has("*/"+subresource)
 }
 
-func (h *heldRule) hasPath(path string) bool { return h.paths.has(path) || h.prefixes.match(path) }
+func (h *heldRule) hasPath(path string) bool { return h.paths.Has(path) || h.prefixes.match(path) }
 
 func everyOf(list []string, is func(string) bool) bool {
 	return !slices.ContainsFunc(list, func(s string) bool { return !is(s) })
 }
 
-type textSet map[string]struct{}
-
-func newTextSet(list []string) textSet {
-	set := make(textSet, len(list))
-	for _, text := range list {
-		set[text] = struct{}{}
-	}
-	return set
-}
-
-func (s textSet) has(text string) bool {
-	_, ok := s[text]
-	return ok
-}
-
 // hasAll reports whether the set contains all of wanted, or "*".
-func (s textSet) hasAll(wanted []string) bool { return s.has("*") || everyOf(wanted, s.has) }
+func hasAll(set sets.Set[string], wanted []string) bool { return set.Has("*") || set.HasAll(wanted...) }
 
 // prefixSet is a set of prefixes. The zero value is empty.
 type prefixSet struct {
-	prefixes textSet
+	prefixes sets.Set[string]
 	lengths  []int // lengths of the prefixes, sorted
 }
 
 func (s *prefixSet) add(prefix string) {
 	if s.prefixes == nil {
-		s.prefixes = textSet{}
+		s.prefixes = sets.Set[string]{}
 	}
-	s.prefixes[prefix] = struct{}{}
+	s.prefixes.Insert(prefix)
 	if i, found := slices.BinarySearch(s.lengths, len(prefix)); !found {
 		s.lengths = slices.Insert(s.lengths, i, len(prefix))
 	}
@@ -130,7 +116,7 @@ func (s *prefixSet) match(text string) bool {
 		if n > len(text) {
 			return false
 		}
-		if s.prefixes.has(text[:n]) {
+		if s.prefixes.Has(text[:n]) {
 			return true
 		}
 	}

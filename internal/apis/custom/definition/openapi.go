@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/internal/apis/custom/rules"
@@ -364,17 +365,14 @@ func (w *schemaValidator) keyDefaults(s *props, at *field.Path) {
 	if items == nil {
 		return
 	}
-	required := map[string]bool{}
-	for _, name := range items.Required {
-		required[name] = true
-	}
+	required := sets.New(items.Required...)
 	for _, key := range s.XListMapKeys {
 		member, found := items.Properties[key]
 		if !found || w.full() {
 			continue
 		}
 		at := at.Child("items").Child("properties").Key(key)
-		if !required[key] && member.Default == nil {
+		if !required.Has(key) && member.Default == nil {
 			w.add(field.Required(at.Child("default"), "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"))
 		}
 		if member.Nullable {
