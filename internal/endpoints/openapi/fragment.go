@@ -3,12 +3,17 @@ package openapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
 // fragment is the part of an aggregated server's v2 document that is merged into the document of this
@@ -96,7 +101,23 @@ func readFragment(document []byte, prefixes []string) (*fragment, error) {
 			}
 		}
 	}
-	return s, nil
+	return s, s.check()
+}
+
+// check returns an error if the fragment is not a valid part of a v2 document. Otherwise, clients could not
+// decode the merged document, or it could not be converted to protobuf.
+func (s *fragment) check() error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("read v2 document: %w", err)
+	}
+	if err := json.Unmarshal(data, &spec.Swagger{}); err != nil {
+		return fmt.Errorf("read v2 document: %w", err)
+	}
+	if in, start := jsonplan.NewCursor(data); !in.AtEnd(in.Skip(start)) {
+		return errors.New("read v2 document: it is nested too deeply or contains invalid characters")
+	}
+	return nil
 }
 
 // references returns the references in a part of a document.

@@ -96,6 +96,10 @@ func TestInvalidFragments(t *testing.T) {
 		"no JSON":              `<html>`,
 		"leads nowhere":        `{"paths":{"/apis/fruit.example.com/v1/a":{"$ref":"#/definitions/none"}}}`,
 		"definitions are text": `{"definitions":"all"}`,
+		"invalid UTF-8":        `{"paths":{"/apis/fruit.example.com/v1/a":{"get":{"description":"` + "\xff" + `"}}}}`,
+		"too deep":             `{"paths":{"/apis/fruit.example.com/v1/a":{"x-a":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}}}`,
+		"path item is a list":  `{"paths":{"/apis/fruit.example.com/v1/a":[]}}`,
+		"type is an object":    `{"paths":{"/apis/fruit.example.com/v1/a":{"$ref":"#/definitions/a"}},"definitions":{"a":{"type":{}}}}`,
 	} {
 		if _, err := readFragment([]byte(document), []string{"/apis/fruit.example.com/v1/"}); err == nil {
 			t.Errorf("%s: no error", name)
