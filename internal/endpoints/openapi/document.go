@@ -198,8 +198,12 @@ func (d *Document) evict(f *representation) {
 	f.plain = nil
 }
 
-// buildLocked builds the document and returns it as JSON.
+// buildLocked builds the document and returns it as JSON. It computes the ETag first, so that the ETag is never
+// newer than the content if the resources change during the build. Otherwise, clients would keep the old content.
 func (d *Document) buildLocked() ([]byte, error) {
+	if d.tag == "" && d.digest != nil {
+		d.tag = d.digest()
+	}
 	built, err := d.build()
 	if err != nil {
 		return nil, err
@@ -207,9 +211,6 @@ func (d *Document) buildLocked() ([]byte, error) {
 	plain, err := built.json()
 	if err != nil {
 		return nil, err
-	}
-	if d.tag == "" && d.digest != nil {
-		d.tag = d.digest()
 	}
 	if d.tag == "" {
 		d.tag = built.etag()

@@ -195,6 +195,26 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestChangeDuringBuild checks that a document whose part changes while it is built does not have the ETag of the
+// changed part. Otherwise, clients would keep the old document.
+func TestChangeDuringBuild(t *testing.T) {
+	t.Parallel()
+	part, _ := customPart(t)
+	generation, schemas := 1, part.Schemas
+	part.Digest = func() string { return fmt.Sprint(generation) }
+	part.Schemas = func(v2 bool) (map[string]Schema, error) {
+		generation = 2
+		return schemas(v2)
+	}
+	d := New(Config{Parts: []Part{part}})
+	old := d.V2()
+	plain(t, old)
+	d.Set(part)
+	if now := d.V2(); now == old || tag(t, now) == tag(t, old) {
+		t.Error("the changed document has the same ETag")
+	}
+}
+
 // TestGroupDocument checks the document of a group while versions are added and removed.
 func TestGroupDocument(t *testing.T) {
 	t.Parallel()
