@@ -3,6 +3,7 @@ package custom
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -18,6 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 	"mainstay.dev/mainstay/internal/endpoints/openapi"
+	"mainstay.dev/mainstay/internal/storage"
 )
 
 const (
@@ -55,8 +57,8 @@ func (s *Source) discoveredIn(gv schema.GroupVersion) []*entry {
 }
 
 // Schemas returns the OpenAPI schemas of a group version for v2 or v3, keyed by model name. It reads the stored
-// definitions without a cache, and blocks until they are read or ctx ends. It returns an error if a definition
-// is deleted during the call. The caller owns the result.
+// definitions without a cache, and blocks until they are read or ctx ends. It omits definitions that are deleted
+// during the call, and definitions whose schema cannot be converted, which it logs. The caller owns the result.
 func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (map[string]openapi.Schema, error) {
 	target := v3Target
 	if v2 {
@@ -92,17 +94,27 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 // processor remains for requests.
 func bulkWorkers() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
-// models returns the schemas of one definition, or nil if the stored definition no longer has the version.
+// models returns the schemas of one definition. It returns nil if the stored definition no longer exists or no
+// longer has the version, or if its schema cannot be converted. One definition must not make the documents of
+// all definitions unavailable.
 func (s *Source) models(ctx context.Context, e *entry, version string, writer *schemaWriter) (map[string]openapi.Schema, error) {
 	record, err := s.readRecord(ctx, e.name)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	m, err := newModelBuilder(e, e.version(version), record)
-	if m == nil || err != nil {
-		return nil, err
+	var models map[string]openapi.Schema
+	if m != nil && err == nil {
+		models, err = m.models(writer)
 	}
-	return m.models(writer)
+	if err != nil {
+		s.logger.Error("OpenAPI documents lack a custom resource", "definition", e.name, "version", version, "err", err)
+		return nil, nil
+	}
+	return models, nil
 }
 
 // modelBuilder builds the models of the kind and of the list kind of a version.

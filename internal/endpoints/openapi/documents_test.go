@@ -215,6 +215,23 @@ func TestChangeDuringBuild(t *testing.T) {
 	}
 }
 
+// TestCustomWithoutSchema checks that custom resources without a schema are omitted. Their definition may have
+// been deleted while the document is built.
+func TestCustomWithoutSchema(t *testing.T) {
+	t.Parallel()
+	part, _ := customPart(t)
+	part.Resources = append(part.Resources, Resource{Name: "others", Kind: "Other", Verbs: []string{"get"}}, Resource{
+		Name: "others", Subresource: "scale", Kind: "Other", Verbs: []string{"get"}, Object: schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"},
+	})
+	d := New(Config{Parts: []Part{part}})
+	v3, _ := d.V3("apis/cr.example.com/v1")
+	for name, document := range map[string]*Document{"v2": d.V2(), "v3": v3} {
+		if text := string(plain(t, document)); strings.Contains(text, "/others") || !strings.Contains(text, "/apis/cr.example.com/v1/namespaces/{namespace}/gadgets") {
+			t.Errorf("%s: the paths are not those of the resource with a schema", name)
+		}
+	}
+}
+
 // TestGroupDocument checks the document of a group while versions are added and removed.
 func TestGroupDocument(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,8 @@ type pathBuilder struct {
 	err                 error
 }
 
-// partPathItems returns the paths of a part, sorted.
+// partPathItems returns the paths of a part, sorted. It omits custom resources without a schema, because their
+// definition may have been deleted since the resources were listed.
 func partPathItems(l *library, p *Part, schemas map[string]Schema, v version) ([]pathItem, error) {
 	group := identifier(p.GroupVersion.Group)
 	if group == "" {
@@ -59,8 +60,12 @@ func partPathItems(l *library, p *Part, schemas map[string]Schema, v version) ([
 		m.add(m.base+"/", discoveryOperation("get"+m.idGroupVersion+"APIResources", m.tag, "get available resources", metaModels+"APIResourceList"))
 	}
 	for i := range p.Resources {
-		if !p.Custom || !m.addCustom(&p.Resources[i]) {
-			m.addResource(&p.Resources[i])
+		r := &p.Resources[i]
+		if p.Custom && m.kinds[r.Kind] == "" {
+			continue
+		}
+		if !p.Custom || !m.addCustom(r) {
+			m.addResource(r)
 		}
 	}
 	if m.err != nil {
