@@ -27,10 +27,10 @@ func (c *Client) Forward(to *url.URL, transport http.RoundTripper, onError rest.
 			redirectToRoot(w, r)
 			return
 		}
-		through := transport
+		through, pages := transport, &pageTransport{RoundTripper: transport}
 		if !upgrade {
 			through = &utilproxy.Transport{
-				Scheme: r.URL.Scheme, Host: r.URL.Host, PathPrepend: request.PathPrefix(r.Context()) + strings.TrimSuffix(r.URL.Path, to.Path), RoundTripper: transport,
+				Scheme: r.URL.Scheme, Host: r.URL.Host, PathPrepend: request.PathPrefix(r.Context()) + strings.TrimSuffix(r.URL.Path, to.Path), RoundTripper: pages,
 			}
 		}
 		c.config.Proxy.Serve(w, r, &proxy.Backend{
@@ -40,7 +40,10 @@ func (c *Client) Forward(to *url.URL, transport http.RoundTripper, onError rest.
 				target.RawQuery = r.URL.RawQuery
 				p.Out.URL = &target
 			},
-			ModifyResponse: func(response *http.Response) error { return checkForwarded(w, response, upgrade) },
+			ModifyResponse: func(response *http.Response) error {
+				pages.showType(response.Header)
+				return checkForwarded(w, response, upgrade)
+			},
 			OnError: func(err error) {
 				if r.Context().Err() == nil {
 					onError(w, r, forwardError(err))
