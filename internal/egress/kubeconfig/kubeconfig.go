@@ -113,7 +113,8 @@ func read(path string) (kubeconfigCluster, kubeconfigUser, error) {
 	return cluster, user, nil
 }
 
-// current returns the cluster and user of the current context.
+// current returns the cluster and user of the current context. As in client-go, a context without a user
+// connects anonymously.
 func (c *kubeconfig) current() (kubeconfigCluster, kubeconfigUser, error) {
 	context, ok := findEntry(c.Contexts, c.CurrentContext)
 	if !ok {
@@ -124,7 +125,7 @@ func (c *kubeconfig) current() (kubeconfigCluster, kubeconfigUser, error) {
 		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("cluster %q of context %q does not exist", context.Context.Cluster, context.Name)
 	}
 	user, ok := findEntry(c.Users, context.Context.User)
-	if !ok {
+	if !ok && context.Context.User != "" {
 		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("user %q of context %q does not exist", context.Context.User, context.Name)
 	}
 	if err := user.User.check(); err != nil {

@@ -89,6 +89,33 @@ func TestClient(t *testing.T) {
 	}
 }
 
+// TestContextWithoutUser checks that a context need not have a user. Many kubeconfigs of audit webhooks have none.
+func TestContextWithoutUser(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s %q", r.URL.Path, r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(server.Close)
+	for name, tt := range map[string]struct{ context, want, fault string }{
+		"no user":       {`{cluster: c}`, `/path ""`, ""},
+		"an empty user": {`{cluster: c, user: ""}`, `/path ""`, ""},
+		"unknown user":  {`{cluster: c, user: u}`, "", `user "u" of context "a" does not exist`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "kubeconfig")
+			text := fmt.Sprintf("current-context: a\ncontexts: [{name: a, context: %s}]\nclusters: [{name: c, cluster: {server: %q}}]\nusers: []\n", tt.context, server.URL)
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := getWith(path)
+			if got != tt.want || (err == nil) != (tt.fault == "") || err != nil && !strings.Contains(err.Error(), tt.fault) {
+				t.Errorf("%q, %v; want %q and an error that contains %q", got, err, tt.want, tt.fault)
+			}
+		})
+	}
+}
+
 // getWith requests /path with the client of a kubeconfig, and returns the body of the response.
 func getWith(kubeconfig string) (string, error) {
 	client, at, err := Client(kubeconfig, nil)
