@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -166,18 +165,11 @@ func (i *Info) refineVerb(rawQuery string) {
 	}
 }
 
-// isTrue parses a boolean query parameter like option decoding does: a missing parameter is false,
-// and an empty or invalid value is true.
+// isTrue parses a boolean query parameter like option decoding does: a missing parameter, 0 and false, in upper or
+// lower case, are false, and all other values are true.
 func isTrue(query url.Values, name string) bool {
-	values, ok := query[name]
-	if !ok || len(values) == 0 {
-		return false
-	}
-	if values[0] == "" {
-		return true
-	}
-	b, err := strconv.ParseBool(values[0])
-	return err != nil || b
+	values := query[name]
+	return len(values) > 0 && values[0] != "0" && !strings.EqualFold(values[0], "false")
 }
 
 func validPathSegment(name string) bool {

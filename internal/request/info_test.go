@@ -29,6 +29,8 @@ func TestParse(t *testing.T) {
 		{"GET /api/v1/pods", resource(request.Info{Verb: "list", Version: "v1", Resource: "pods"})},
 		{"GET /api/v1/pods?watch", resource(request.Info{Verb: "watch", Version: "v1", Resource: "pods"})},
 		{"GET /api/v1/pods?watch=false", resource(request.Info{Verb: "list", Version: "v1", Resource: "pods"})},
+		{"GET /api/v1/pods?watch=FaLsE", resource(request.Info{Verb: "list", Version: "v1", Resource: "pods"})},
+		{"GET /api/v1/pods?watch=f", resource(request.Info{Verb: "watch", Version: "v1", Resource: "pods"})},
 		{"GET /api/v1/pods?watch=0", resource(request.Info{Verb: "list", Version: "v1", Resource: "pods"})},
 		{"GET /api/v1/pods?watch=1&fieldSelector=metadata.name%3Dp",
 			resource(request.Info{Verb: "watch", Version: "v1", Resource: "pods", Name: "p", FieldSelector: "metadata.name=p"})},
