@@ -21,8 +21,9 @@ const (
 	// maxRetry.
 	firstRetry = 100 * time.Millisecond
 	maxRetry   = 10 * time.Second
-	// suspectPeriod is the minimum time between checks that failed requests trigger.
-	suspectPeriod = time.Second
+	// recheckPeriod is the minimum time between checks that failed requests, or writes of the Available condition
+	// by other servers, trigger.
+	recheckPeriod = time.Second
 )
 
 // checks schedules the availability checks. Only the goroutine that executes run uses its fields, except the
@@ -110,11 +111,11 @@ func (c *checks) syncRegistrations(ctx context.Context) {
 		case known.registration.server != r.server || known.registration.uid != r.uid:
 			c.byGroupVersion[gv] = &check{registration: r, due: time.Now(), running: known.running, recheck: known.running}
 		default:
-			if known.registration.available != r.available { // another server or a client may have changed it
-				known.due = time.Now()
-			}
-			if r.server.suspected.Load() && known.failures == 0 {
-				known.due = earlier(known.due, known.started.Add(suspectPeriod))
+			// Another server or a client may have changed the condition. Two servers that do not agree must not
+			// write it without a pause.
+			changed := known.registration.available != r.available
+			if changed || r.server.suspected.Load() && known.failures == 0 {
+				known.due = earlier(known.due, known.started.Add(recheckPeriod))
 			}
 			known.registration = r
 		}
