@@ -2,6 +2,7 @@ package aggregated
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type v2Document struct {
 	requested bool
 	body      []byte
 	etag      string
+	stamp     string // the result of refresh; changes with body
 }
 
 // updateOpenAPI sets the OpenAPI documents of a registration in Config.Documents. It omits
@@ -126,19 +128,20 @@ func (d *v2Document) refresh(ctx context.Context, s *server, fresh bool) string 
 			s.source.logger.Debug("OpenAPI documents of an aggregated server are not available", "service", s.address.service.String(), "err", err)
 		}
 	}
-	return fmt.Sprintf("%s %d", d.etag, len(d.body))
+	return d.stamp
 }
 
 func (d *v2Document) readLocked(ctx context.Context, s *server) error {
 	response, err := s.fetch(ctx, "/openapi/v2", "application/json", d.etag)
 	switch {
 	case isNotServed(err):
-		d.body, d.etag = nil, ""
+		d.body, d.etag, d.stamp = nil, "", ""
 		return errNoV2Document
 	case err != nil:
 		return fmt.Errorf("fetch the OpenAPI document: %w", err)
 	case !response.notModified:
 		d.body, d.etag = response.body, response.etag
+		d.stamp = fmt.Sprintf("%x", sha256.Sum256(d.body)) // some servers send no ETag
 	}
 	return nil
 }
