@@ -1,6 +1,5 @@
-// Package kubeconfig reads and writes kubeconfig files. It supports client certificates, tokens and, for
-// webhooks only, passwords. It does not use client-go's reader, whose credential plugins would add a megabyte
-// of code.
+// Package kubeconfig reads and writes kubeconfig files. It supports client certificates, tokens and passwords. It
+// does not use client-go's reader, whose credential plugins would add a megabyte of code.
 package kubeconfig
 
 import (
@@ -55,9 +54,8 @@ type kubeconfigUser struct {
 	KeyData         []byte `json:"client-key-data"`
 	Token           string `json:"token"`
 	TokenFile       string `json:"tokenFile"`
-	// Username and Password are supported for webhooks only.
-	Username string `json:"username"`
-	Password string `json:"password"`
+	Username        string `json:"username"`
+	Password        string `json:"password"`
 
 	// The following fields are not supported. They are rejected instead of ignored.
 	Exec         any    `json:"exec"`
@@ -146,7 +144,7 @@ func findEntry(parts []namedEntry, name string) (namedEntry, bool) {
 // check returns an error if the user has unsupported credentials.
 func (u *kubeconfigUser) check() error {
 	for what, there := range map[string]bool{
-		"exec": u.Exec != nil, "auth-provider": u.AuthProvider != nil, "username": u.Username != "", "as": u.Impersonate != "",
+		"exec": u.Exec != nil, "auth-provider": u.AuthProvider != nil, "as": u.Impersonate != "",
 	} {
 		if there {
 			return fmt.Errorf("%s is not supported here; use a client certificate or a token, such as those of the server's admin.kubeconfig", what)
@@ -238,7 +236,7 @@ func dataOrFile(data []byte, file, dir string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// bearerTransport adds the token of the credentials, if any, to each request.
+// bearerTransport adds the token or password of the credentials, if any, to each request.
 type bearerTransport struct {
 	credentials *Credentials
 	next        http.RoundTripper

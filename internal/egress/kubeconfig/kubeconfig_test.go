@@ -67,7 +67,7 @@ func TestClient(t *testing.T) {
 		"no file":                       {at + `, certificate-authority: none.pem`, ``, "", "none.pem: no such file"},
 		"no server":                     {``, ``, "", `the server "" is not a URL`},
 		"a plugin":                      {at, `exec: {command: x}`, "", `user "u": exec is not supported here`},
-		"a password":                    {at, `username: x`, "", `user "u": username is not supported here`},
+		"a password":                    {at + `, insecure-skip-tls-verify: true`, `username: joe, password: secret`, "/path Basic am9lOnNlY3JldA==", ""},
 		"a key without its certificate": {at, `client-key-data: ` + data, "", "the client certificate: "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,9 +37,7 @@ func ReadUsers(path string) (*Users, error) {
 	users := &Users{byName: make(map[string]*kubeconfigUser, len(config.Users)), dir: filepath.Dir(path)}
 	for i := range config.Users {
 		user := &config.Users[i].User
-		basic := *user
-		basic.Username = "" // check rejects user names, which are supported here
-		if err := basic.check(); err != nil {
+		if err := user.check(); err != nil {
 			return nil, fmt.Errorf("use the kubeconfig %s: user %q: %w", path, config.Users[i].Name, err)
 		}
 		users.byName[config.Users[i].Name] = user
