@@ -35,7 +35,7 @@ func (s *settings) hasHistory() bool {
 // OpenAPI documents.
 func newHistory(s *settings, h *historyObjects, documents *openapi.Documents) *route.Static {
 	resources := []*rest.Resource{history.New(history.Config{
-		Archive: s.env.Storage.History, Parse: h.parse, Keys: h.keysOf, JSON: h.json, Allows: h.allows, Now: simulation.Now,
+		Archive: s.env.Storage.History, Parse: h.parse, Key: h.keyOf, JSON: h.json, Allows: h.allows, Now: simulation.Now,
 	})}
 	static := route.NewStatic(resources)
 	for _, part := range openAPIParts(static) {
@@ -70,13 +70,9 @@ func (h *historyObjects) parse(key string) (history.Object, bool) {
 	return object, true
 }
 
-// keysOf implements history.Config.Keys.
-func (h *historyObjects) keysOf(resource schema.GroupResource, name types.NamespacedName) []string {
-	var keys []string
-	for _, path := range h.keys.pathsOf(resource) {
-		keys = append(keys, h.settings.keyPrefix()+"/"+path+"/"+strings.TrimPrefix(name.String(), "/"))
-	}
-	return keys
+// keyOf implements history.Config.Key.
+func (h *historyObjects) keyOf(resource schema.GroupResource, name types.NamespacedName) string {
+	return h.settings.keyPrefix() + "/" + h.keys.pathOf(resource) + "/" + strings.TrimPrefix(name.String(), "/")
 }
 
 // json implements history.Config.JSON.
@@ -117,25 +113,22 @@ func (h *historyObjects) restore(ctx context.Context, resource schema.GroupResou
 	if err != nil {
 		return nil, momentError(err)
 	}
-	for _, key := range h.keysOf(resource, name) {
-		entry, _, err := view.Get(ctx, key, 0)
-		if err != nil {
-			return nil, momentError(err)
-		}
-		if entry == nil {
-			continue
-		}
-		text, err := h.json(ctx, entry)
-		if err != nil {
-			return nil, apierrors.NewInternalError(err)
-		}
-		var object metav1.PartialObjectMetadata
-		if err := json.Unmarshal(text, &object); err != nil {
-			return nil, apierrors.NewInternalError(err)
-		}
-		return &request.Restored{UID: object.UID, Created: object.CreationTimestamp}, nil
+	entry, _, err := view.Get(ctx, h.keyOf(resource, name), 0)
+	if err != nil {
+		return nil, momentError(err)
 	}
-	return nil, apierrors.NewBadRequest(fmt.Sprintf("%s %q did not exist at revision %d", resource, name.Name, at))
+	if entry == nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s %q did not exist at revision %d", resource, name.Name, at))
+	}
+	text, err := h.json(ctx, entry)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	var object metav1.PartialObjectMetadata
+	if err := json.Unmarshal(text, &object); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	return &request.Restored{UID: object.UID, Created: object.CreationTimestamp}, nil
 }
 
 // allows implements history.Config.Allows. The user must be allowed to use the verbs get and

@@ -71,18 +71,14 @@ func (k *Keys) Resource(key string) (schema.GroupResource, bool) {
 	return schema.GroupResource{Group: group, Resource: resource}, true
 }
 
-// pathsOf returns the storage paths of a resource. The path of a custom resource is its group and name.
-func (k *Keys) pathsOf(resource schema.GroupResource) []string {
-	var paths []string
+// pathOf returns the storage path of a resource. The path of a custom resource is its group and name.
+func (k *Keys) pathOf(resource schema.GroupResource) string {
 	for path, known := range k.paths {
 		if known == resource {
-			paths = append(paths, path)
+			return path
 		}
 	}
-	if paths == nil {
-		return []string{resource.Group + "/" + resource.Resource}
-	}
-	return paths
+	return resource.Group + "/" + resource.Resource
 }
 
 // split returns the storage path of a key's resource and the rest of the key, or false if the key

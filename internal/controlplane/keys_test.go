@@ -30,3 +30,14 @@ func TestKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestPathOf checks that each resource has one storage path.
+func TestPathOf(t *testing.T) {
+	t.Parallel()
+	keys := NewKeys("/registry")
+	for path, resource := range keys.paths {
+		if got := keys.pathOf(resource); got != path {
+			t.Errorf("%s has the path %s, and pathOf returns %s", resource, path, got)
+		}
+	}
+}

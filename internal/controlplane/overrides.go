@@ -45,10 +45,10 @@ func storageOverrides(overrides []Override) map[schema.GroupResource]factory.Ove
 	return found
 }
 
-// StoragePaths returns the storage paths of a resource, such as "pods" or "example.com/widgets". They are
-// relative to the prefix of a control plane.
-func StoragePaths(resource schema.GroupResource) []string {
-	return NewKeys("").pathsOf(resource)
+// StoragePath returns the storage path of a resource, such as "pods" or "example.com/widgets". It is relative
+// to the prefix of a control plane.
+func StoragePath(resource schema.GroupResource) string {
+	return NewKeys("").pathOf(resource)
 }
 
 // ServerLeasePaths returns the storage paths of the leases of servers. They are relative to the prefix of a

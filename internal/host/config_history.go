@@ -107,9 +107,7 @@ func (c *HistoryConfig) policy() archive.Policy {
 	p := archive.Policy{MaxAge: c.MaxAge, MaxBytes: c.MaxBytes, Resources: map[string]archive.Rule{}}
 	for _, rules := range []map[schema.GroupResource]archive.Rule{DefaultHistoryResources(), c.fromFile, c.Resources} {
 		for resource, rule := range rules {
-			for _, path := range controlplane.StoragePaths(resource) {
-				p.Resources[path] = rule
-			}
+			p.Resources[controlplane.StoragePath(resource)] = rule
 		}
 	}
 	// The leases of servers do not belong to an API resource, so no rule above applies to them.

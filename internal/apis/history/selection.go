@@ -28,9 +28,8 @@ type changeSelection struct {
 	namespace      string // "" selects all
 	namespaces     *request.Namespaces
 	resource, name string // of the objects; "" selects all
-	// keys contains the store keys to read if only one object is selected; nil reads all keys.
-	keys     []string
-	from, to kv.Revision
+	key            string // in the store, if one object is selected; "" reads all keys
+	from, to       kv.Revision
 	// newest is the newest revision at the time of the request. requested is the resourceVersion of the
 	// request, or 0.
 	newest, requested kv.Revision
@@ -137,7 +136,7 @@ func (sel *changeSelection) limit(field string, revision kv.Revision) {
 	sel.to = min(sel.to, revision)
 }
 
-// selectObject copies the requirements of the field selector to the other fields of sel. It sets sel.keys if
+// selectObject copies the requirements of the field selector to the other fields of sel. It sets sel.key if
 // the requirements select one object.
 func (s *Storage) selectObject(sel *changeSelection) {
 	for _, requirement := range sel.fields {
@@ -160,7 +159,7 @@ func (s *Storage) selectObject(sel *changeSelection) {
 		}
 	}
 	if sel.resource != "" && sel.name != "" {
-		sel.keys = s.config.Keys(schema.ParseGroupResource(sel.resource), types.NamespacedName{Namespace: sel.namespace, Name: sel.name})
+		sel.key = s.config.Key(schema.ParseGroupResource(sel.resource), types.NamespacedName{Namespace: sel.namespace, Name: sel.name})
 	}
 }
 

@@ -146,7 +146,6 @@ func TestWatchRange(t *testing.T) {
 		Parse: func(key string) (Object, bool) {
 			return Object{schema.GroupResource{Resource: "x"}, types.NamespacedName{Name: filepath.Base(key)}}, true
 		},
-		Keys:   func(schema.GroupResource, types.NamespacedName) []string { return nil },
 		JSON:   func(_ context.Context, entry *kv.Entry) ([]byte, error) { return entry.Value, nil },
 		Allows: func(context.Context, Object) bool { return true },
 	}, kind: &codec.Kind{Hub: &codec.Version{GVK: GroupVersion().WithKind("Change"), New: newObject, Untyped: true}}}
@@ -228,7 +227,7 @@ func TestExpiredToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	oldest, _ := a.Oldest()
-	s := &Storage{config: Config{Archive: a, Keys: func(schema.GroupResource, types.NamespacedName) []string { return nil }}}
+	s := &Storage{config: Config{Archive: a}}
 	for revision, want := range map[kv.Revision]bool{lost: true, oldest - 1: true, oldest: false, oldest + 1: false} {
 		after := position{revision, "/registry/x/a"}
 		_, err := s.selection(t.Context(), "", rest.ListOptions{Continue: after.token()})

@@ -31,9 +31,8 @@ type Config struct {
 	Archive *archive.Archive
 	// Parse returns the object that is stored at a key, or false if the key does not belong to an object.
 	Parse func(key string) (Object, bool)
-	// Keys returns the keys at which an object can be stored. The namespace is empty for cluster-scoped
-	// objects.
-	Keys func(resource schema.GroupResource, name types.NamespacedName) []string
+	// Key returns the key at which an object is stored. The namespace is empty for cluster-scoped objects.
+	Key func(resource schema.GroupResource, name types.NamespacedName) string
 	// JSON returns the object in an entry as JSON, in its storage version.
 	JSON func(ctx context.Context, entry *kv.Entry) ([]byte, error)
 	// Allows reports whether the user of a request may read the history of an object. An empty name stands for
@@ -144,13 +143,12 @@ func (s *Storage) read(ctx context.Context, sel *changeSelection, limit int) (fo
 		found, sel.last = append(found, record), position{c.Revision, c.Key}
 		return true
 	}
-	for _, key := range sel.keys {
-		err = errors.Join(err, s.config.Archive.Versions(ctx, key, sel.to, visit))
+	if sel.key != "" {
+		err = s.config.Archive.Versions(ctx, sel.key, sel.to, visit)
 	}
-	// Without a namespace, sel.keys contains only the keys of a cluster-scoped object, but the object may be
-	// namespaced.
+	// Without a namespace, sel.key is the key of a cluster-scoped object, but the object may be namespaced.
 	inNamespaces := sel.namespace == "" && len(found) == 0 && errors.Join(err, failed) == nil
-	if sel.keys == nil || inNamespaces {
+	if sel.key == "" || inNamespaces {
 		err = s.config.Archive.Changes(ctx, sel.from, sel.to, func(key string) bool {
 			object, ok := s.config.Parse(key)
 			return ok && sel.includesObject(object)

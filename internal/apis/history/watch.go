@@ -19,7 +19,7 @@ func (s *Storage) Watch(ctx context.Context, namespace string, options rest.List
 	if err != nil {
 		return nil, err
 	}
-	sel.keys = nil // a watch reads the changes of all keys in order
+	sel.key = "" // a watch reads the changes of all keys in order
 	start := cmp.Or(sel.requested, sel.newest) + 1
 	if err := s.checkStart(start); err != nil {
 		return nil, err
