@@ -75,7 +75,7 @@ func (s *Storage) selection(ctx context.Context, namespace string, options rest.
 		if !ok {
 			return nil, apierrors.NewBadRequest("continue key is not valid: " + options.Continue)
 		}
-		if after.revision < oldest { // changes after the previous page have been deleted from the history
+		if after.revision < oldest {
 			return nil, &storage.ExpiredError{Message: fmt.Sprintf("the continue token is older than the history: it continues after revision %d, and the oldest revision is %d; list again without it", after.revision, oldest)}
 		}
 		sel.after, sel.from = after, max(sel.from, after.revision)
@@ -161,6 +161,27 @@ func (s *Storage) selectObject(sel *changeSelection) {
 	if sel.resource != "" && sel.name != "" {
 		sel.key = s.config.Key(schema.ParseGroupResource(sel.resource), types.NamespacedName{Namespace: sel.namespace, Name: sel.name})
 	}
+}
+
+// missing returns an error for each gap and each selected resource that lacks changes at or after a revision.
+func (s *Storage) missing(sel *changeSelection, from kv.Revision) []*archive.ExpiredError {
+	history := s.config.Archive
+	only := "" // the selected resource, or "" if it has no own rule
+	if sel.resource != "" {
+		only = history.Resource(s.config.Key(schema.ParseGroupResource(sel.resource), types.NamespacedName{Name: "x"}))
+	}
+	return history.Missing(from, func(resource string) bool {
+		if sel.resource != "" || resource == "" {
+			return resource == only
+		}
+		_, ok := s.config.Parse(history.Prefix() + resource + "/x")
+		return ok
+	})
+}
+
+// expired returns the error for a list or watch that cannot continue.
+func expired(verb string, missing []*archive.ExpiredError) error {
+	return &storage.ExpiredError{Message: fmt.Sprintf("the %s cannot continue, because changes after it are no longer available: %v; list again without a continue token and resourceVersion", verb, missing[0])}
 }
 
 // includesObject reports whether the selection includes changes of an object.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,6 +195,107 @@ func TestWatchRange(t *testing.T) {
 	}
 }
 
+// TestShorterRetention checks that neither a list nor a watch continues after changes of a selected resource that
+// were deleted because of the retention of this resource.
+func TestShorterRetention(t *testing.T) {
+	t.Parallel()
+	backend, err := embedded.Open(embedded.Config{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	rules := map[string]archive.Rule{"leases": {MaxVersions: 2}, "internal": {MaxVersions: 2}}
+	a, err := archive.Open(archive.Config{InMemory: true, Prefix: "/registry/", Policy: archive.Policy{Resources: rules}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.Start(t.Context(), backend); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := &Storage{config: Config{
+		Archive: a,
+		Parse: func(key string) (Object, bool) {
+			resource := strings.Split(key, "/")[2]
+			return Object{schema.GroupResource{Resource: resource}, types.NamespacedName{Name: filepath.Base(key)}}, resource != "internal"
+		},
+		Key: func(resource schema.GroupResource, name types.NamespacedName) string {
+			return "/registry/" + resource.Resource + "/" + name.Name
+		},
+		JSON:   func(_ context.Context, entry *kv.Entry) ([]byte, error) { return entry.Value, nil },
+		Allows: func(context.Context, Object) bool { return true },
+	}, kind: &codec.Kind{Hub: &codec.Version{GVK: GroupVersion().WithKind("Change"), New: newObject, Untyped: true}}}
+	put := func(resource string) kv.Revision {
+		res, err := backend.Commit(t.Context(), kv.Op{Key: "/registry/" + resource + "/x", Value: []byte("{}"), Expect: kv.AnyRevision})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Revision
+	}
+	list := func(selector, token string) (*rest.List, error) {
+		return s.List(t.Context(), "", rest.ListOptions{Fields: fields.ParseSelectorOrDie(selector), Limit: 1, Continue: token})
+	}
+	all, pods, leases := "", "object.resource=pods", "object.resource=leases"
+	// check reads a second page of each selector, and continues a watch after a revision.
+	check := func(tokens map[string]string, revision kv.Revision, want map[string]bool) {
+		t.Helper()
+		for selector, want := range want {
+			_, err := list(selector, tokens[selector])
+			if got := apierrors.IsResourceExpired(err); got != want || err != nil && !got {
+				t.Errorf("a list of %q that continues: %v, want 410: %t", selector, err, want)
+			}
+			_, err = s.Watch(t.Context(), "", rest.ListOptions{Fields: fields.ParseSelectorOrDie(selector), ResourceVersion: strconv.FormatInt(int64(revision), 10)})
+			if got := apierrors.IsResourceExpired(err); got != want || err != nil && !got {
+				t.Errorf("a watch of %q after revision %d: %v, want 410: %t", selector, revision, err, want)
+			}
+		}
+	}
+	firstPages := func() map[string]string {
+		t.Helper()
+		tokens := map[string]string{}
+		for _, selector := range []string{all, pods, leases} {
+			page, err := list(selector, "")
+			if err != nil || page.Continue == "" {
+				t.Fatalf("the first page of %q: %+v, %v", selector, page, err)
+			}
+			tokens[selector] = page.Continue
+		}
+		return tokens
+	}
+	trim := func() {
+		t.Helper()
+		if err := a.Trim(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("pods")
+	first := put("leases")
+	put("pods")
+	put("leases")
+	tokens := firstPages()
+	for range 5 {
+		put("internal") // belongs to no object, so its deleted versions do not matter
+	}
+	trim()
+	check(tokens, first, map[string]bool{all: false, pods: false, leases: false})
+
+	w, err := s.Watch(t.Context(), "", rest.ListOptions{ResourceVersion: strconv.FormatInt(int64(first), 10)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("leases")
+	last := put("leases")
+	trim()
+	check(tokens, first, map[string]bool{all: true, pods: false, leases: true})
+	if _, err := w.Next(t.Context()); !apierrors.IsResourceExpired(err) {
+		t.Errorf("a watch that has not read the deleted changes: %v, want 410", err)
+	}
+	check(firstPages(), last, map[string]bool{all: false, pods: false, leases: false})
+}
+
 // TestExpiredToken checks that a continue token is rejected if changes after the previous page are no longer in
 // the history.
 func TestExpiredToken(t *testing.T) {
@@ -228,9 +330,9 @@ func TestExpiredToken(t *testing.T) {
 	}
 	oldest, _ := a.Oldest()
 	s := &Storage{config: Config{Archive: a}}
-	for revision, want := range map[kv.Revision]bool{lost: true, oldest - 1: true, oldest: false, oldest + 1: false} {
-		after := position{revision, "/registry/x/a"}
-		_, err := s.selection(t.Context(), "", rest.ListOptions{Continue: after.token()})
+	for revision, want := range map[kv.Revision]bool{lost: true, oldest: true, oldest + 1: false} {
+		after := position{revision: revision, key: "/registry/x/a"}
+		_, err := s.List(t.Context(), "", rest.ListOptions{Continue: after.token()})
 		if got := apierrors.IsResourceExpired(err); got != want || err != nil && !got {
 			t.Errorf("a list that continues after revision %d, the oldest being %d: %v, want 410: %t", revision, oldest, err, want)
 		}

@@ -97,6 +97,10 @@ func (s *Storage) List(ctx context.Context, namespace string, options rest.ListO
 	if err != nil {
 		return nil, err
 	}
+	// Changes that the first page did not have, because they were deleted before, may be missing.
+	if missing := s.missing(sel, sel.after.revision); options.Continue != "" && len(missing) > sel.after.missing {
+		return nil, expired("list", missing)
+	}
 	list := &rest.List{Revision: int64(sel.newest), Uncached: true, Items: func(yield func(*codec.Record, error) bool) {
 		for _, record := range found {
 			if !yield(record, nil) {
@@ -105,6 +109,7 @@ func (s *Storage) List(ctx context.Context, namespace string, options rest.ListO
 		}
 	}}
 	if more {
+		sel.last.missing = len(s.missing(sel, sel.last.revision))
 		list.Continue = sel.last.token()
 	}
 	return list, nil
@@ -140,7 +145,7 @@ func (s *Storage) read(ctx context.Context, sel *changeSelection, limit int) (fo
 			failed = err
 			return false
 		}
-		found, sel.last = append(found, record), position{c.Revision, c.Key}
+		found, sel.last = append(found, record), position{revision: c.Revision, key: c.Key}
 		return true
 	}
 	if sel.key != "" {
@@ -355,17 +360,24 @@ func parseName(name string) (kv.Revision, bool) {
 type position struct {
 	revision kv.Revision
 	key      string
+	// missing is the number of gaps and resources without all changes from revision on, at the time of the
+	// list. If it has increased, changes after the position were deleted.
+	missing int
 }
 
 // token returns the continue token for the page after p.
 func (p position) token() string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", p.revision, p.key))
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s", p.revision, p.missing, p.key))
 }
 
 // parseToken parses a continue token. It returns false if the token is invalid.
 func parseToken(token string) (position, bool) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
-	first, key, ok := strings.Cut(string(text), " ")
-	revision, err2 := strconv.ParseInt(first, 10, 64)
-	return position{kv.Revision(revision), key}, ok && err == nil && err2 == nil && revision > 0
+	parts := strings.SplitN(string(text), " ", 3)
+	if err != nil || len(parts) != 3 {
+		return position{}, false
+	}
+	revision, err := strconv.ParseInt(parts[0], 10, 64)
+	missing, err2 := strconv.Atoi(parts[1])
+	return position{kv.Revision(revision), parts[2], missing}, err == nil && err2 == nil && revision > 0
 }

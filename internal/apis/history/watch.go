@@ -3,12 +3,10 @@ package history
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/watch"
 
 	"mainstay.dev/mainstay/internal/rest"
-	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
@@ -20,25 +18,15 @@ func (s *Storage) Watch(ctx context.Context, namespace string, options rest.List
 		return nil, err
 	}
 	sel.key = "" // a watch reads the changes of all keys in order
-	start := cmp.Or(sel.requested, sel.newest) + 1
-	if err := s.checkStart(start); err != nil {
-		return nil, err
+	sel.from = max(sel.from, cmp.Or(sel.requested, sel.newest)+1)
+	if missing := s.missing(sel, sel.from); missing != nil {
+		return nil, expired("watch", missing)
 	}
-	sel.from = max(sel.from, start)
 	w := &changeWatch{storage: s, selection: sel}
 	if sel.to < sel.newest {
 		w.until = sel.to
 	}
 	return w, nil
-}
-
-// checkStart returns an error if the changes from the start of a watch on are not complete in the history. It has the state at
-// its oldest revision, and all changes after it.
-func (s *Storage) checkStart(from kv.Revision) error {
-	if oldest, _ := s.config.Archive.Oldest(); from <= oldest {
-		return &storage.ExpiredError{Message: fmt.Sprintf("the watch continues after revision %d, and the oldest revision of the history is %d", from-1, oldest)}
-	}
-	return nil
 }
 
 // watchBatch is the maximum number of changes that one call of Next returns.
@@ -58,9 +46,6 @@ func (w *changeWatch) Next(ctx context.Context) ([]rest.Event, error) {
 		if err := history.Await(ctx, sel.from); err != nil {
 			return nil, err
 		}
-		if err := w.storage.checkStart(sel.from); err != nil {
-			return nil, err
-		}
 		sel.to = history.Position()
 		if w.until != 0 {
 			if sel.from > w.until { // no further change is selected
@@ -72,6 +57,9 @@ func (w *changeWatch) Next(ctx context.Context) ([]rest.Event, error) {
 		found, more, err := w.storage.read(ctx, sel, watchBatch)
 		if err != nil {
 			return nil, err
+		}
+		if missing := w.storage.missing(sel, sel.from); missing != nil {
+			return nil, expired("watch", missing)
 		}
 		if more {
 			sel.from, sel.after = sel.last.revision, sel.last

@@ -2,6 +2,8 @@ package archive
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,6 +99,31 @@ func (a *Archive) Versions(ctx context.Context, key string, to kv.Revision, visi
 		before = v
 		return visit(c)
 	})
+}
+
+// Missing returns an error for each gap and each selected resource that lacks changes at or after a revision.
+// selected is called with the resources that have their own rule, and with "" for all other resources. It must
+// not call methods of the archive. To check the result of a read, call Missing after it, because changes may be
+// deleted during the read.
+func (a *Archive) Missing(from kv.Revision, selected func(resource string) bool) []*ExpiredError {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var missing []*ExpiredError
+	for _, g := range a.mu.gaps {
+		if g.to >= from {
+			missing = append(missing, &ExpiredError{From: g.fromTime, To: g.toTime})
+		}
+	}
+	for _, resource := range slices.Sorted(maps.Keys(a.mu.floors)) {
+		newest := a.mu.floors[resource]
+		if counted := a.mu.counted[resource]; counted.revision > newest.revision {
+			newest = counted
+		}
+		if newest.revision >= from && selected(resource) {
+			missing = append(missing, &ExpiredError{Resource: resource, To: newest.time})
+		}
+	}
+	return missing
 }
 
 // Oldest returns the oldest revision whose state can be read, and its time.

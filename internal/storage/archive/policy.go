@@ -77,6 +77,14 @@ func (a *Archive) resourceOf(key string) string {
 	return ""
 }
 
+// Resource returns the resource of a key, as in Policy.Resources, if the resource has its own rule, and ""
+// otherwise.
+func (a *Archive) Resource(key string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.resourceOf(key)
+}
+
 // resourcesOf yields the possible resources of a key: its first segment after the prefix, and its
 // first two segments.
 func (a *Archive) resourcesOf(key string) iter.Seq[string] {
