@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -559,5 +560,18 @@ func TestInterruptedBase(t *testing.T) {
 	}
 	if wait := time.Until(w.nextBase); wait > baseRetry {
 		t.Errorf("the base is retried after %s, want at most %s", wait, baseRetry)
+	}
+}
+
+// TestBaseRetryDelay checks that the message about a failed base contains the delay before the next attempt,
+// which is not longer than the base interval.
+func TestBaseRetryDelay(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer
+	w := &Writer{config: Config{BaseInterval: time.Minute}, log: slog.New(slog.NewTextHandler(&text, nil))}
+	f := &follower{Writer: w, cancelBase: func() {}}
+	f.baseEnded(baseResult{err: errTarget})
+	if wait := time.Until(f.nextBase); wait > time.Minute || !strings.Contains(text.String(), "after=1m0s") {
+		t.Errorf("the base is retried after %s: %s", wait, &text)
 	}
 }

@@ -193,7 +193,7 @@ func (f *follower) end() {
 	if f.base != nil {
 		f.cancelBase()
 		if result := <-f.base; result.err != nil {
-			f.retryBase()
+			f.nextBase = time.Now().Add(f.baseDelay())
 		}
 	}
 }
@@ -329,10 +329,8 @@ func (f *follower) startBase() {
 	})
 }
 
-// retryBase schedules another attempt after a base was not uploaded.
-func (f *follower) retryBase() {
-	f.nextBase = time.Now().Add(min(baseRetry, f.config.BaseInterval))
-}
+// baseDelay returns the delay before another attempt after a base was not uploaded.
+func (f *follower) baseDelay() time.Duration { return min(baseRetry, f.config.BaseInterval) }
 
 // baseEnded records the result of a periodic base.
 func (f *follower) baseEnded(result baseResult) {
@@ -340,8 +338,9 @@ func (f *follower) baseEnded(result baseResult) {
 	f.cancelBase()
 	if result.err != nil {
 		f.metrics.failed()
-		f.log.Warn("a base of the backup was not uploaded; retrying", "after", baseRetry, "err", result.err)
-		f.retryBase()
+		delay := f.baseDelay()
+		f.log.Warn("a base of the backup was not uploaded; retrying", "after", delay, "err", result.err)
+		f.nextBase = time.Now().Add(delay)
 		return
 	}
 	f.baseRevision, f.basePins = result.base.Revision, result.pins

@@ -187,7 +187,7 @@ func (w *Writer) run() {
 		if time.Since(began) > retryLast {
 			delay = retryFirst
 		}
-		w.log.Warn("the backup has failed; it tries again", "after", delay, "err", err)
+		w.log.Warn("the backup has failed; retrying", "after", delay, "err", err)
 		select {
 		case <-w.ctx.Done():
 			return
