@@ -66,7 +66,7 @@ type Kind struct {
 	Versions []*Version
 	// Fields returns the fields for field selectors, except metadata.name and metadata.namespace, which all
 	// kinds have; nil means that there are no other fields. The argument has the hub version and must not
-	// be modified.
+	// be modified. The names of the fields must not share memory with an object, because records retain them.
 	Fields func(Object) fields.Set
 	// StoredAsJSON means that objects are stored as JSON although they have a protobuf encoding.
 	// Clients that accept JSON then receive the stored bytes.

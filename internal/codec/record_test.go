@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -245,5 +246,30 @@ func TestRecordCached(t *testing.T) {
 	record.DropDecoded()
 	if kept() == first {
 		t.Error("the object was not dropped")
+	}
+}
+
+// TestFieldNames checks that the cached fields of all records share their names.
+func TestFieldNames(t *testing.T) {
+	t.Parallel()
+	var first *byte
+	for range 2 {
+		set, err := storedPod(t).Fields()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range set {
+			if name != "spec.nodeName" {
+				continue
+			}
+			if data := unsafe.StringData(name); first == nil {
+				first = data
+			} else if data != first {
+				t.Error("two records have different copies of the name of a field")
+			}
+		}
+	}
+	if first == nil {
+		t.Error("spec.nodeName is missing")
 	}
 }

@@ -120,7 +120,11 @@ func (r *Record) kindFields() (pairs, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := pairsOf(r.kind.Fields(obj))
+	set := r.kind.Fields(obj)
+	known := make(pairs, 0, len(set))
+	for name, value := range set {
+		known = append(known, pair{name, strings.Clone(value)}) // all records share the names
+	}
 	r.fields.Store(&known)
 	return known, nil
 }

@@ -203,7 +203,8 @@ type selectable struct {
 func newSelectable(v *apiextensionsv1.CustomResourceDefinitionVersion) []selectable {
 	var fields []selectable
 	for _, f := range v.SelectableFields {
-		fields = append(fields, selectable{strings.TrimPrefix(f.JSONPath, "."), steps(f.JSONPath)})
+		// Records retain the label, which must not retain the definition.
+		fields = append(fields, selectable{strings.Clone(strings.TrimPrefix(f.JSONPath, ".")), steps(f.JSONPath)})
 	}
 	return fields
 }
