@@ -54,8 +54,10 @@ type Queue[K comparable] struct {
 		sync.Mutex
 		// ready contains the waiting keys in order. states contains the keys that are waiting, running or
 		// scheduled for a retry.
-		ready   []K
-		states  map[K]*state
+		ready  []K
+		states map[K]*state
+		// peak is the maximum length of states since the map was created.
+		peak    int
 		workers int
 		closed  bool
 	}
@@ -136,6 +138,7 @@ func (q *Queue[K]) stateLocked(key K) *state {
 	if s == nil {
 		s = &state{}
 		q.mu.states[key] = s
+		q.mu.peak = max(q.mu.peak, len(q.mu.states))
 	}
 	return s
 }
@@ -278,7 +281,13 @@ func (q *Queue[K]) done(key K, err error) {
 		return
 	}
 	delete(q.mu.states, key)
+	if len(q.mu.states) == 0 && q.mu.peak > maxIdleStates {
+		q.mu.states, q.mu.peak = make(map[K]*state), 0 // release the memory of a burst
+	}
 }
+
+// maxIdleStates is the maximum number of states whose memory an idle queue keeps for later keys.
+const maxIdleStates = 64
 
 // rescheduleLocked schedules a key again after Sync returned an error.
 func (q *Queue[K]) rescheduleLocked(key K, s *state, err error) {
