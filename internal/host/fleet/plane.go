@@ -27,11 +27,11 @@ type plane struct {
 	mu struct {
 		sync.Mutex
 		spec    controlplanes.Spec
-		applied int64                // resourceVersion of the object that set applied last
-		removed bool                 // the object is being deleted
-		session *session             // nil while the control plane is closed
-		limits  *limiter             // nil before the first session
-		stored  controlplanes.Status // contains only the usage in the status
+		applied int64    // resourceVersion of the object that set applied last
+		removed bool     // the object is being deleted
+		session *session // nil while the control plane is closed
+		limits  *limiter // nil before the first session
+		stored  storedUsage
 		// requested is the time of the last request, and reported is the time of the last request that the
 		// status contains; each is zero if there was no request. used is the start of the idle time.
 		requested, reported, used time.Time
@@ -40,6 +40,9 @@ type plane struct {
 		reportDue bool
 	}
 }
+
+// storedUsage is the usage in the status of the object. A nil pointer means that the value is unknown.
+type storedUsage struct{ objects, bytes *int64 }
 
 // wakeTime is the next time at which a controller of a closed control plane has work.
 type wakeTime struct {
@@ -90,10 +93,10 @@ func (p *plane) set(object *controlplanes.ControlPlane, revision int64) error {
 			p.mu.wake.at, p.mu.wake.reported = at.Time, at.Time
 		}
 	}
-	p.mu.stored = controlplanes.Status{Objects: object.Status.Objects, Bytes: object.Status.Bytes}
+	p.mu.stored = storedUsage{object.Status.Objects, object.Status.Bytes}
 	if p.mu.limits != nil {
 		p.mu.limits.set(&p.mu.spec.Limits)
-		p.mu.limits.usage.setReported(&p.mu.stored, unreported)
+		p.mu.limits.usage.setReported(p.mu.stored, unreported)
 	}
 	return p.usableLocked()
 }
@@ -269,7 +272,7 @@ func (p *plane) limitsLocked() *limiter {
 	if p.mu.limits == nil {
 		p.mu.limits = newLimiter()
 		p.mu.limits.set(&p.mu.spec.Limits)
-		p.mu.limits.usage.setReported(&p.mu.stored, false)
+		p.mu.limits.usage.setReported(p.mu.stored, false)
 	}
 	return p.mu.limits
 }

@@ -70,15 +70,15 @@ func (u *usage) Synced() {
 	u.objects, u.bytes, u.known, u.counting = u.counting.objects, u.counting.bytes, true, nil
 }
 
-// setReported applies the values in the status, unless this server counts the objects itself, or unreported is
+// setReported applies the usage in the status, unless this server counts the objects itself, or unreported is
 // true and this server has counted them since the last report.
-func (u *usage) setReported(status *controlplanes.Status, unreported bool) {
+func (u *usage) setReported(stored storedUsage, unreported bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.known && (u.running || unreported) || status.Objects == nil || status.Bytes == nil {
+	if u.known && (u.running || unreported) || stored.objects == nil || stored.bytes == nil {
 		return
 	}
-	u.objects, u.bytes, u.known = *status.Objects, *status.Bytes, false
+	u.objects, u.bytes, u.known = *stored.objects, *stored.bytes, false
 }
 
 // counted returns the number and size of the objects. known is false if this server has not counted them. It is
