@@ -19,6 +19,7 @@ import (
 // group; then commitLoop owns it.
 type group struct {
 	batch *pebble.Batch
+	db    *pebble.DB // created batch
 	// events contains the events of all transactions, in ascending order of revision.
 	events      []kv.Event
 	first, last kv.Revision
@@ -240,7 +241,7 @@ func (s *Store) newestGroupLocked() *group {
 func (s *Store) appendLocked(t *txn) {
 	g := s.mu.pending
 	if g == nil {
-		g = &group{batch: s.mu.db.NewBatch(), first: s.mu.assigned + 1, done: make(chan struct{})}
+		g = &group{batch: s.mu.db.NewBatch(), db: s.mu.db, first: s.mu.assigned + 1, done: make(chan struct{})}
 		s.mu.pending = g
 		s.mu.work.Signal()
 	}
@@ -396,6 +397,9 @@ func (s *Store) sync(g *group) error {
 		return err
 	}
 	defer s.release()
+	if e.db != g.db {
+		return errReopening // another write failed, and the store was reopened
+	}
 	began := time.Now()
 	s.stall.begin(began)
 	size := g.batch.Len()

@@ -533,3 +533,20 @@ func testErrorWhileRestoring(t *testing.T, faulty vfs.FS, disk *vfs.MemFS, done 
 		t.Errorf("restore again: %v", err)
 	}
 }
+
+// TestStaleGroup checks that a group fails if the store was reopened before the group was written, because its
+// batch belongs to the replaced engine.
+func TestStaleGroup(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{InMemory: true})
+	s.mu.Lock()
+	s.appendLocked(&txn{ops: []kv.Op{{Key: "/a", Value: []byte("x")}}, found: make([]version, 1)})
+	g := s.mu.pending
+	s.mu.pending = nil // like nextGroup
+	s.mu.Unlock()
+	s.engine.guard.Fail(fmt.Errorf("write: %w", syscall.EIO))
+	await(t, "a repair", func() bool { return s.Health(t.Context()) == nil })
+	if err := s.sync(g); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("writing the group of a replaced engine: %v, want ErrUnavailable", err)
+	}
+}
