@@ -35,6 +35,8 @@ type Marks struct {
 func (m *Marks) Add(mark Mark) (thinned []Mark, added bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// Without the monotonic clock, a mark that was made while the clock was ahead is in the future.
+	mark.Time = mark.Time.Round(0)
 	if n := len(m.list); n > 0 {
 		last := m.list[n-1]
 		if mark.Revision <= last.Revision {

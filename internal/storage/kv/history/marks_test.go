@@ -50,6 +50,18 @@ func TestAtTime(t *testing.T) {
 	}
 }
 
+// TestWallClock checks that marks are compared by the machine's clock. If the clock is set back, the monotonic
+// clock would not tell that a mark is in the future.
+func TestWallClock(t *testing.T) {
+	t.Parallel()
+	var m Marks
+	now := time.Now()
+	m.Add(Mark{Revision: 1, Time: now})
+	if last, _ := m.Last(); last.Time != now.Round(0) {
+		t.Errorf("the time of the mark is %s, want %s", last.Time, now.Round(0))
+	}
+}
+
 func TestAtUptime(t *testing.T) {
 	t.Parallel()
 	m := marked(1, 6000, 3, 4) // independent of the clock
