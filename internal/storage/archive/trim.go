@@ -52,7 +52,7 @@ func (a *Archive) Trim(ctx context.Context) error {
 	}
 	for resource := range a.withRules() {
 		rule := a.policy.rule(resource)
-		to, err := a.floorAt(db, now.Add(-rule.MaxAge))
+		to, err := a.floorAt(db, resource, now, rule.MaxAge)
 		if err != nil {
 			return err
 		}
@@ -85,15 +85,40 @@ func (a *Archive) withRules() func(yield func(string) bool) {
 	}
 }
 
-// floorAt returns the floor for the history since a time, which is the newest revision that is not newer than
-// the time.
-func (a *Archive) floorAt(db *database, t time.Time) (floor, error) {
-	oldest := a.oldest()
-	if !t.After(oldest.time) {
-		return oldest, nil
+// floorAt returns the floor of a resource for a maximum age. This is the newest revision before which all
+// changes are older. It does not use revisionAt, because a clock may have been wrong for some time: changes with
+// an earlier time than the changes before them must not cause the deletion of these changes. Changes with a time
+// in the future neither cause nor prevent deletions.
+func (a *Archive) floorAt(db *database, resource string, now time.Time, age time.Duration) (floor, error) {
+	to := a.oldest()
+	a.mu.Lock()
+	if f := a.mu.floors[resource]; f.revision > to.revision {
+		to = f
 	}
-	at, err := db.revisionAt(t, oldest.revision, a.Position())
-	return floor{at, t}, err
+	a.mu.Unlock()
+	t := now.Add(-age)
+	if !t.After(to.time) {
+		return to, nil
+	}
+	it, err := db.changes(to.revision+1, a.Position())
+	if err != nil {
+		return to, err
+	}
+	defer it.Close()
+	to.time = t
+	for ok := it.First(); ok; ok = it.Next() {
+		c, err := decodeChange(it.Key(), it.Value())
+		switch {
+		case err != nil:
+			return to, db.explain("read the history", err)
+		case c.time.After(now):
+		case c.time.After(t):
+			return to, nil
+		default:
+			to.revision = c.revision
+		}
+	}
+	return to, db.explain("read the history", it.Error())
 }
 
 // trimTo deletes the versions of a resource that were replaced up to a revision. It moves the floor

@@ -279,6 +279,48 @@ func TestChangedRules(t *testing.T) {
 	}
 }
 
+// TestClockJumps checks that changes with a wrong time do not cause the deletion of newer history, and do not
+// prevent the deletion of old history.
+func TestClockJumps(t *testing.T) {
+	t.Parallel()
+	const year = 366 * 24 * 60
+	for name, test := range map[string]struct {
+		times []int // of the changes, in minutes
+		now   int
+		want  int // the number of deleted changes
+	}{
+		"in the past":      {[]int{100, 101, 102, -year, -year, -year, 103, 104}, 130, 0},
+		"old past":         {[]int{10, 11, -year, 13, 80}, 100, 4},
+		"in the future":    {[]int{10, 11, year, 12, 90}, 100, 4},
+		"only the future":  {[]int{year, year}, 100, 0},
+		"newest in future": {[]int{10, year}, 100, 1},
+		"now in the past":  {[]int{10, 11}, -year, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			backend := openBackend(t, embedded.Config{})
+			var now atomic.Int64 // in minutes
+			a := openArchive(t, backend, Config{now: func() time.Time { return minute(int(now.Load())) }, Policy: Policy{MaxAge: time.Hour}})
+			for _, at := range test.times {
+				put(t, backend, "nodes/x", "1", minute(at))
+			}
+			catchUp(t, a)
+			now.Store(int64(test.now))
+			if err := a.Trim(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			left := 0
+			err := a.Changes(t.Context(), 0, a.Position(), func(string) bool { return true }, func(*Change) bool { left++; return true })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if deleted := len(test.times) - left; deleted != test.want {
+				t.Errorf("%d of %d changes were deleted, want %d", deleted, len(test.times), test.want)
+			}
+		})
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	v := version{key: "a", revision: 7, created: 3, time: minute(1), origin: []byte("o"), value: []byte("v")}
 	f.Add([]byte("r\x00\x00\x00\x00\x00\x00\x00\x07a"), appendVersion(nil, &v))
