@@ -195,10 +195,9 @@ func (sel *changeSelection) includesObject(o Object) bool {
 	return sel.namespaces == nil || sel.namespaces.Has(o.Namespace)
 }
 
-// includes reports whether a change is in the selected range of revisions and after the previous page. Versions
-// without a time are not changes; they were copied when the archive was created.
+// includes reports whether a change is in the selected range of revisions and after the previous page.
 func (sel *changeSelection) includes(c *archive.Change) bool {
-	if c.Revision < sel.from || c.Revision > sel.to || c.Time.IsZero() {
+	if c.Revision < sel.from || c.Revision > sel.to {
 		return false
 	}
 	return c.Revision > sel.after.revision || c.Revision == sel.after.revision && c.Key > sel.after.key

@@ -73,7 +73,8 @@ func (a *Archive) Changes(ctx context.Context, from, to kv.Revision, matches fun
 }
 
 // Versions calls visit for the changes of one key up to a revision, the oldest first, until visit
-// returns false. Versions that were copied when the archive was created have no Time. The errors are the same
+// returns false. Like Changes, it omits versions that were copied when the archive was created, and changes before
+// the floor of the resource, even if the version is retained because it is the newest one. The errors are the same
 // as for Changes.
 func (a *Archive) Versions(ctx context.Context, key string, to kv.Revision, visit func(*Change) (more bool)) error {
 	if strings.IndexByte(key, 0) >= 0 {
@@ -84,10 +85,17 @@ func (a *Archive) Versions(ctx context.Context, key string, to kv.Revision, visi
 		return err
 	}
 	defer a.release()
+	a.mu.Lock()
+	floor := a.mu.floors[a.resourceOf(key)].revision
+	a.mu.Unlock()
 	var before *version
 	return a.versions(ctx, db, key, func(v *version) bool {
 		if v.revision > to {
 			return false
+		}
+		if v.time.IsZero() || v.revision <= floor {
+			before = v
+			return true
 		}
 		c := &Change{Key: key, Revision: v.revision, Time: v.time, Deleted: v.deleted, Origin: v.origin}
 		if before != nil && !before.deleted {

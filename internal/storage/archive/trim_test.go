@@ -269,13 +269,57 @@ func TestChangedRules(t *testing.T) {
 				}
 			}
 			versions := 0
-			if err := a.Versions(t.Context(), "/registry/pods/a/x", a.Position(), func(*Change) bool { versions++; return true }); err != nil {
+			db, err := a.acquire()
+			if err == nil {
+				err = a.versions(t.Context(), db, "/registry/pods/a/x", func(*version) bool { versions++; return true })
+				a.release()
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			if versions != known {
 				t.Errorf("%d versions, want %d", versions, known)
 			}
 		})
+	}
+}
+
+// TestVersionsAfterTrim checks that Versions and Changes agree after a trim: the newest version of a key is always
+// retained, but it is not a change if the change was deleted.
+func TestVersionsAfterTrim(t *testing.T) {
+	t.Parallel()
+	backend := openBackend(t, embedded.Config{})
+	var now atomic.Int64 // in minutes
+	a := openArchive(t, backend, Config{now: func() time.Time { return minute(int(now.Load())) }, Policy: Policy{MaxAge: time.Hour}})
+	for _, key := range []string{"nodes/old", "nodes/new"} {
+		put(t, backend, key, "1", minute(10))
+		put(t, backend, key, "2", minute(11))
+	}
+	put(t, backend, "nodes/new", "3", minute(100))
+	catchUp(t, a)
+	now.Store(120)
+	if err := a.Trim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"/registry/nodes/old": "", "/registry/nodes/new": "2>3 "} {
+		changes, versions := "", ""
+		add := func(to *string) func(*Change) bool {
+			return func(c *Change) bool {
+				before := "?"
+				if c.Before != nil {
+					before = string(c.Before.Value)
+				}
+				*to += before + ">" + string(c.After.Value) + " "
+				return true
+			}
+		}
+		err := a.Changes(t.Context(), 0, a.Position(), func(k string) bool { return k == key }, add(&changes))
+		if err = errors.Join(err, a.Versions(t.Context(), key, a.Position(), add(&versions))); err != nil {
+			t.Fatal(err)
+		}
+		if changes != want || versions != want {
+			t.Errorf("%s: Changes returns %q, Versions returns %q, want %q", key, changes, versions, want)
+		}
 	}
 }
 
