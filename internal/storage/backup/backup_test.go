@@ -575,3 +575,43 @@ func TestBaseRetryDelay(t *testing.T) {
 		t.Errorf("the base is retried after %s: %s", wait, &text)
 	}
 }
+
+// countedHolds is a store that counts the calls of Hold.
+type countedHolds struct {
+	kv.Backend
+	holds atomic.Int64
+}
+
+func (c *countedHolds) Hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), error) {
+	c.holds.Add(1)
+	return c.Backend.Hold(ctx, at)
+}
+
+// TestHoldAfterIdleTime checks that the first commit after an idle time begins a new hold, because the last hold
+// may have ended, and that failures do not extend it.
+func TestHoldAfterIdleTime(t *testing.T) {
+	t.Parallel()
+	s, target := &countedHolds{Backend: openStore(t, t.TempDir())}, newMemory()
+	commitValue(t, s, "/a/x", "base")
+	w, err := Start(Config{Backend: s, Target: target, Interval: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the base", func() bool { return w.Position() > 0 && w.Lag() == 0 })
+	var failures atomic.Int64
+	target.setFail(func() error {
+		failures.Add(1)
+		return errTarget
+	})
+	idle := s.holds.Load()
+	commitValue(t, s, "/a/x", "1")
+	await(t, "two failures", func() bool { return failures.Load() >= 2 })
+	if n := s.holds.Load() - idle; n != 1 {
+		t.Errorf("%d holds after a commit, want 1", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Close(ctx); err == nil {
+		t.Error("Close returned no error, although a commit was not uploaded")
+	}
+}

@@ -258,6 +258,9 @@ func (f *follower) add(batch kv.Batch) error {
 			return fmt.Errorf("encode a segment: %w", err)
 		}
 		if first {
+			if f.isComplete() {
+				f.holdFrom(f.position) // the last hold may have ended while there were no commits
+			}
 			f.setPending(f.segment.segment.FirstTime)
 			f.due = time.After(f.config.Interval)
 		}

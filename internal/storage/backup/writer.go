@@ -237,6 +237,13 @@ func (w *Writer) setPending(since time.Time) {
 	}
 }
 
+// isComplete reports whether all known commits are uploaded.
+func (w *Writer) isComplete() bool {
+	w.state.Lock()
+	defer w.state.Unlock()
+	return w.state.pending.IsZero()
+}
+
 // moveTo sets the position, and holds the later commits in the store.
 func (w *Writer) moveTo(at kv.Revision, t time.Time) {
 	w.position, w.positionTime = at, t
