@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/rest"
@@ -288,6 +289,17 @@ func TestShorterRetention(t *testing.T) {
 	}
 	put("leases")
 	last := put("leases")
+	idle, err := s.Watch(t.Context(), "", rest.ListOptions{
+		ResourceVersion: strconv.FormatInt(int64(first), 10), Fields: fields.ParseSelectorOrDie("object.resource=nodes"), AllowBookmarks: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle.(*changeWatch).due = time.Time{}
+	events, err := idle.Next(t.Context())
+	if err != nil || len(events) != 1 || events[0].Type != watch.Bookmark || events[0].Revision < int64(last) {
+		t.Errorf("a watch without selected changes: %+v, %v, want a bookmark of revision %d", events, err, last)
+	}
 	trim()
 	check(tokens, first, map[string]bool{all: true, pods: false, leases: true})
 	if _, err := w.Next(t.Context()); !apierrors.IsResourceExpired(err) {
