@@ -267,6 +267,7 @@ func (a *Archive) Close() error {
 // Await waits until the archive has reached a revision, which need not exist yet, or until ctx ends. The
 // error wraps kv.ErrUnavailable after a failed write, and is kv.ErrClosed after Close.
 func (a *Archive) Await(ctx context.Context, at kv.Revision) error {
+	var again <-chan time.Time
 	for requested := false; ; {
 		a.mu.Lock()
 		moved := a.mu.moved
@@ -282,10 +283,12 @@ func (a *Archive) Await(ctx context.Context, at kv.Revision) error {
 			if err := a.backend.RequestProgress(ctx); err != nil {
 				return err
 			}
-			requested = true
+			requested, again = true, time.After(progressPeriod)
 		}
 		select {
 		case <-moved:
+		case <-again:
+			requested = false // the watch of the backend may have been opened after the request
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-a.ctx.Done():
@@ -293,6 +296,9 @@ func (a *Archive) Await(ctx context.Context, at kv.Revision) error {
 		}
 	}
 }
+
+// progressPeriod is the time between two requests for the progress of the watch.
+const progressPeriod = time.Second
 
 // moveTo sets the position, after a batch with the changes up to the position was written.
 func (a *Archive) moveTo(at kv.Revision, current time.Time) {

@@ -569,3 +569,35 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%d changes, %v", n, err)
 	}
 }
+
+// lostRequest is a backend that ignores the first request for progress with a context, like a backend without an
+// open watch.
+type lostRequest struct {
+	kv.Backend
+	ignored atomic.Bool
+}
+
+type lostKey struct{}
+
+func (b *lostRequest) RequestProgress(ctx context.Context) error {
+	if ctx.Value(lostKey{}) != nil && !b.ignored.Swap(true) {
+		return nil
+	}
+	return b.Backend.RequestProgress(ctx)
+}
+
+// TestLostProgressRequest checks that CatchUp returns if the watch of the archive was opened after the request for
+// progress, and there is no later change.
+func TestLostProgressRequest(t *testing.T) {
+	t.Parallel()
+	backend := &lostRequest{Backend: openBackend(t, embedded.Config{})}
+	a := openArchive(t, backend, Config{})
+	put(t, backend, "pods/a/x", "1", minute(1))
+	catchUp(t, a) // the watch is open and has reported its progress
+	last := commit(t, backend, kv.Op{Key: "/other", Value: []byte("1")})
+	ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), lostKey{}, true), time.Minute)
+	defer cancel()
+	if at, err := a.CatchUp(ctx); err != nil || at != last {
+		t.Errorf("CatchUp: revision %d, %v, want %d", at, err, last)
+	}
+}
