@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -17,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/host"
 )
 
-func newAdmission() *cobra.Command {
+func newAdmission(signals <-chan os.Signal) *cobra.Command {
 	serve, format, config := newServeFlags(), "", ""
 	command := &cobra.Command{
 		Use:   "admission",
@@ -36,7 +37,9 @@ webhooks, including webhooks that are called less often because they keep failin
 				return &usageError{fmt.Errorf("--output is %q; it must be json", format)}
 			}
 			if config != "" {
-				return printRunningAdmission(c.Context(), c.OutOrStdout(), config, format)
+				ctx, stop := untilSignal(signals)
+				defer stop()
+				return printRunningAdmission(ctx, c.OutOrStdout(), config, format)
 			}
 			serve.config.Version = version
 			host, err := host.New(serve.config)

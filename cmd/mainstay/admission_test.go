@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -190,11 +193,7 @@ b.example.com  d              ValidatingWebhookConfiguration  7         called l
 // TestExplainInterrupted checks that a signal stops the command while it waits for data on its standard input.
 func TestExplainInterrupted(t *testing.T) {
 	t.Parallel()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	const content = `{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {token: x}}], clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`
-	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := writeTestKubeconfig(t, "https://127.0.0.1:1")
 	silent, typing := io.Pipe()
 	defer typing.Close()
 	signals := make(chan os.Signal, 1)
@@ -205,4 +204,41 @@ func TestExplainInterrupted(t *testing.T) {
 	if err := root.Execute(); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
+}
+
+// TestAdmissionInterrupted checks that a signal stops the command while it waits for a server that does not
+// respond.
+func TestAdmissionInterrupted(t *testing.T) {
+	t.Parallel()
+	requested, stopped := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(requested)
+		select {
+		case <-r.Context().Done():
+		case <-stopped:
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(stopped) })
+	signals := make(chan os.Signal)
+	go func() {
+		<-requested
+		signals <- os.Interrupt
+	}()
+	args := []string{"admission", "--kubeconfig=" + writeTestKubeconfig(t, server.URL)}
+	var errs bytes.Buffer
+	if code := run(args, io.Discard, &errs, process{signals: signals}); code != exitFailure || !strings.Contains(errs.String(), "context canceled") {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+}
+
+// writeTestKubeconfig writes a kubeconfig for a server and returns its path.
+func writeTestKubeconfig(t *testing.T, url string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	content := fmt.Sprintf(`{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {token: x}}], clusters: [{name: c, cluster: {server: %q}}]}`, url)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

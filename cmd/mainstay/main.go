@@ -114,7 +114,7 @@ Start a server and use it:
 		}
 		return c.Help()
 	}
-	root.AddCommand(newServe(p), newRun(p), newSnapshot(signals), newBackup(signals), newRestore(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newAt(p), newConsole(p), newHistory(signals), newDiff(signals), newUndo(signals), newFork(signals), newApplyDiff(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(signals), newAuth(signals), newKubeconfig(signals),
+	root.AddCommand(newServe(p), newRun(p), newSnapshot(signals), newBackup(signals), newRestore(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newAt(p), newConsole(p), newHistory(signals), newDiff(signals), newUndo(signals), newFork(signals), newApplyDiff(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(signals), newExplainAdmission(signals), newAuth(signals), newKubeconfig(signals),
 		newEnvtestAssets(), newKubeAPIServer(p), newEtcdPlaceholder(signals))
 	return root
 }
