@@ -71,7 +71,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// TestExplainAdmission explains a file with two objects, one of which exists.
+// TestExplainAdmission explains a file with objects of which some exist.
 func TestExplainAdmission(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -101,6 +101,14 @@ spec: {containers: [{name: c, image: i}]}
 apiVersion: v1
 kind: Namespace
 metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: x}}
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: apiregistration.k8s.io/v1
+  kind: APIService
+  metadata: {name: v1.apps} # an update requires a resourceVersion
+  spec: {group: apps, version: v1, groupPriorityMinimum: 17800, versionPriority: 15}
 `
 	if err := os.WriteFile(file, []byte(objects), 0o600); err != nil {
 		t.Fatal(err)
@@ -109,6 +117,7 @@ metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: x}}
 	for _, want := range []string{
 		"POST /api/v1/namespaces/default/pods: 201 Created", "sets spec.priority to 0", "other plugin calls had no effect",
 		"PUT /api/v1/namespaces/kube-system: 422", "rejects: Namespace \"kube-system\" is invalid",
+		"PUT /apis/apiregistration.k8s.io/v1/apiservices/v1.apps: 200 OK",
 	} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
@@ -122,7 +131,7 @@ metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: x}}
 	if err := json.NewDecoder(strings.NewReader(document)).Decode(&first); err != nil || first.Code != 201 || len(first.Plugins) == 0 {
 		t.Errorf("explain-admission -o json: %v: %s", err, document)
 	}
-	if err := os.WriteFile(file, []byte("apiVersion: nope/v1\nkind: X"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("apiVersion: nope/v1\nkind: X\nmetadata: {name: x}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, text := output(t, exitFailure, "explain-admission", kubeconfig, "-f", file); !strings.Contains(text, "find the resource of nope/v1 X") {

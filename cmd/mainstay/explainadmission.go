@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,10 +19,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/apitest/manifests"
 	"mainstay.dev/mainstay/internal/endpoints"
 )
 
@@ -79,19 +76,16 @@ func (e *explainer) explainFile(ctx context.Context, file string, stdin io.Reade
 	if err != nil {
 		return err
 	}
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for {
-		text, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read %s: %w", file, err)
-		}
-		if err := e.explainDocument(ctx, text); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+	objects, err := manifests.Parse(content, file)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := e.explainObject(ctx, o.Unstructured); err != nil {
+			return fmt.Errorf("%s: %w", o.Source, err)
 		}
 	}
+	return nil
 }
 
 // readInput returns the content of a file, or of stdin if file is "-". It returns the error of ctx if ctx ends
@@ -123,19 +117,9 @@ func readUntilDone[T any](ctx context.Context, read func() (T, error)) (result T
 	}
 }
 
-func (e *explainer) explainDocument(ctx context.Context, text []byte) error {
-	obj := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, &obj.Object); err != nil {
-		return err
-	}
-	if len(obj.Object) == 0 {
-		return nil // no content between two separators
-	}
+// explainObject explains the creation of an object or, if it exists, its update.
+func (e *explainer) explainObject(ctx context.Context, obj *unstructured.Unstructured) error {
 	collection, err := e.collectionOf(ctx, obj)
-	if err != nil {
-		return err
-	}
-	body, err := obj.MarshalJSON()
 	if err != nil {
 		return err
 	}
@@ -144,7 +128,14 @@ func (e *explainer) explainDocument(ctx context.Context, text []byte) error {
 		var there metav1.PartialObjectMetadata
 		if item := collection + "/" + url.PathEscape(name); e.client.do(ctx, http.MethodGet, item, nil, &there) == nil {
 			method, path = http.MethodPut, item
+			if obj.GetResourceVersion() == "" { // some resources, such as all custom resources, reject updates without it
+				obj.SetResourceVersion(there.ResourceVersion)
+			}
 		}
+	}
+	body, err := obj.MarshalJSON()
+	if err != nil {
+		return err
 	}
 	explanation, err := e.explain(ctx, method, path, body)
 	if err != nil {
@@ -160,8 +151,8 @@ func (e *explainer) explainDocument(ctx context.Context, text []byte) error {
 // collectionOf returns the URL path of an object's collection.
 func (e *explainer) collectionOf(ctx context.Context, obj *unstructured.Unstructured) (string, error) {
 	gv, err := schema.ParseGroupVersion(obj.GetAPIVersion())
-	if err != nil || gv.Version == "" || obj.GetKind() == "" {
-		return "", errors.New("an object has no apiVersion and kind")
+	if err != nil {
+		return "", err
 	}
 	path := versionPath(gv)
 	var found metav1.APIResourceList

@@ -100,6 +100,12 @@ func readFile(file string) ([]Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read manifests: %w", err)
 	}
+	return Parse(data, file)
+}
+
+// Parse returns the objects of YAML or JSON documents. file is the name of their file, for Object.Source and error
+// messages.
+func Parse(data []byte, file string) ([]Object, error) {
 	var objects []Object
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for n := 1; ; n++ {
