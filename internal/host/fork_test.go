@@ -250,6 +250,7 @@ func TestForkErrors(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
 	for name, tt := range map[string]struct{ spec, want string }{
+		"root": {`{}`, "metadata.name cannot be root"},
 		"self": {`{"from":{"controlPlane":"self"}}`, "spec.from.controlPlane must be another control plane"},
 		"time": {`{"from":{"time":"yesterday"}}`, "spec.from.time"},
 		"call": {`{"from":{"outgoingCalls":"Some"}}`, "spec.from.outgoingCalls"},
