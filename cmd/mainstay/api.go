@@ -55,7 +55,19 @@ func kubeconfigVar(flags *pflag.FlagSet, file *string) {
 
 // kubeconfigFile returns the path of the kubeconfig that newAPIClient(file) reads.
 func kubeconfigFile(file string) string {
-	return cmp.Or(file, os.Getenv("KUBECONFIG"), filepath.Join(host.DefaultDataDir, "admin.kubeconfig"))
+	return cmp.Or(file, environmentKubeconfig(), filepath.Join(host.DefaultDataDir, "admin.kubeconfig"))
+}
+
+// environmentKubeconfig returns the path in $KUBECONFIG. If the variable contains a list, as for kubectl, it returns
+// the first file that exists: kubectl uses the current context of this file, unless the file has none.
+func environmentKubeconfig() string {
+	value := os.Getenv("KUBECONFIG")
+	for _, file := range filepath.SplitList(value) {
+		if info, err := os.Stat(file); err == nil && !info.IsDir() {
+			return file
+		}
+	}
+	return value
 }
 
 // do sends a request and decodes the response into result. If body is not nil, it is sent as JSON; the body of

@@ -103,4 +103,9 @@ func TestKubeconfigOfEnvironment(t *testing.T) {
 	t.Chdir(t.TempDir())
 	runCommand(t, 1, other, "kubeconfig", "--user=x")
 	runCommand(t, 1, "no data directory of a server at nowhere", "kubeconfig", "--user=x", "--data-dir=nowhere")
+	// In a list, files that do not exist are ignored.
+	existing := writeTestKubeconfig(t, "https://127.0.0.1:1")
+	t.Setenv("KUBECONFIG", strings.Join([]string{"", other, existing}, string(filepath.ListSeparator)))
+	runCommand(t, 1, "https://127.0.0.1:1/", "kubeconfig", "--user=x")
+	runCommand(t, 1, "https://127.0.0.1:1/", "history")
 }

@@ -126,7 +126,7 @@ func (k *credentials) adminKubeconfig() (string, error) {
 		return file, nil
 	}
 	if !k.dataDirSet { // with --data-dir, $KUBECONFIG might name a different server
-		k.kubeconfig = os.Getenv("KUBECONFIG")
+		k.kubeconfig = environmentKubeconfig()
 	}
 	if k.kubeconfig == "" {
 		return "", fmt.Errorf("no data directory of a server at %s; specify one with --data-dir, or a running server with --kubeconfig or $KUBECONFIG", k.dataDir)
