@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,4 +110,36 @@ func TestKubeconfigOfEnvironment(t *testing.T) {
 	t.Setenv("KUBECONFIG", strings.Join([]string{"", other, existing}, string(filepath.ListSeparator)))
 	runCommand(t, 1, "https://127.0.0.1:1/", "kubeconfig", "--user=x")
 	runCommand(t, 1, "https://127.0.0.1:1/", "history")
+}
+
+// TestWriteCredentials checks that links are followed, that special files are not replaced, and that an error leaves
+// no files.
+func TestWriteCredentials(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(in("target"), []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Symlink(in("target"), in("link")), os.Symlink(os.DevNull, in("device"))); err != nil {
+		t.Skip(err)
+	}
+	for _, name := range []string{"link", "device", "new"} {
+		if err := writeCredentials(in(name), []byte("text")); err != nil {
+			t.Errorf("write to %s: %v", name, err)
+		}
+	}
+	if err := writeCredentials(dir, []byte("text")); err == nil || !strings.Contains(err.Error(), "it is a directory") {
+		t.Errorf("write to a directory: %v", err)
+	}
+	for name, want := range map[string]fs.FileMode{"link": fs.ModeSymlink, "device": fs.ModeSymlink, "target": 0, "new": 0} {
+		if info, err := os.Lstat(in(name)); err != nil || info.Mode().Type() != want {
+			t.Errorf("%s is %v, %v, want the type %v", name, info, err, want)
+		}
+	}
+	for _, name := range []string{"target", "new"} {
+		if text, err := os.ReadFile(in(name)); err != nil || string(text) != "text" {
+			t.Errorf("%s contains %q, %v", name, text, err)
+		}
+	}
 }

@@ -21,7 +21,6 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/host/fleet"
-	"mainstay.dev/mainstay/internal/host/pki"
 )
 
 // rootName is the argument that names the root control plane in commands.
@@ -112,9 +111,9 @@ func (f *forkCommand) run(ctx context.Context, source, name string) error {
 		return errors.Join(err, f.delete(context.WithoutCancel(ctx), object.UID, name))
 	}
 	if err := f.writeKubeconfig(ctx, created, file); err != nil {
-		return fmt.Errorf("the copy %s was created, but its kubeconfig could not be written: %w", name, err)
+		return fmt.Errorf("the copy %s was created, but its kubeconfig could not be written: %w; delete the copy with \"kubectl delete controlplane %s\", or read the kubeconfig from its Secret", name, err, name)
 	}
-	_, err = fmt.Fprintf(f.out, "%s is a copy of %s at revision %s\nkubectl --kubeconfig=%s get namespaces\n", name, source, created.Status.SourceRevision, file)
+	_, err = fmt.Fprintf(f.out, "%s is a copy of %s at revision %s\nkubectl --kubeconfig=%s get namespaces\n", name, source, created.Status.SourceRevision, shellQuote(file))
 	return err
 }
 
@@ -171,5 +170,5 @@ func (f *forkCommand) writeKubeconfig(ctx context.Context, object *controlplanes
 	if err := f.client.do(ctx, http.MethodGet, path, nil, &secret); err != nil {
 		return err
 	}
-	return pki.WriteFile(file, secret.Data[fleet.KubeconfigKey], 0o600)
+	return writeCredentials(file, secret.Data[fleet.KubeconfigKey])
 }

@@ -284,6 +284,8 @@ func TestForkUsage(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 || info.Size() == 0 {
 		t.Errorf("the kubeconfig: %v, %v", info, err)
 	}
+	spaced := filepath.Join(t.TempDir(), "a b")
+	h.expect(h.run(0, "fork", "root", "spaced", "--output", spaced), "kubectl --kubeconfig='"+spaced+"' get namespaces")
 	for _, tt := range []struct {
 		args []string
 		code int
@@ -296,6 +298,7 @@ func TestForkUsage(t *testing.T) {
 		{[]string{"fork", "root", "try"}, 1, "already exists"},
 		{[]string{"fork", "root", "y", "--at=2020-01-01T00:00:00Z"}, 1, "spec.from"},
 		{[]string{"fork", "root", "z", "--at=rv/999999999"}, 1, "in the future"},
+		{[]string{"fork", "root", "unwritten", "--output", t.TempDir()}, 1, "it is a directory; delete the copy with \"kubectl delete controlplane unwritten\""},
 		{[]string{"diff", "control-plane/none"}, 1, "not found"},
 		{[]string{"diff", "control-plane/x"}, 1, "not found"}, // the failed fork was deleted
 		{[]string{"fork", "root", "x", "--at=rv/1000000000"}, 1, "in the future"},

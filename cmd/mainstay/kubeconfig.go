@@ -84,7 +84,7 @@ the account is deleted.`,
 				_, err = c.OutOrStdout().Write(entry.Text())
 				return err
 			}
-			return pki.WriteFile(k.output, entry.Text(), 0o600)
+			return writeCredentials(k.output, entry.Text())
 		},
 	}
 	flags := command.Flags()
@@ -97,6 +97,30 @@ the account is deleted.`,
 	flags.StringVar(&k.kubeconfig, "kubeconfig", "", "kubeconfig of a running server, instead of its data directory (default: $KUBECONFIG, if --data-dir is not set and its default does not exist)")
 	flags.StringVar(&k.output, "output", "", "file to write, readable only by its owner (default: standard output)")
 	return command
+}
+
+// writeCredentials creates or replaces a file that only its owner can read. If the path is a symbolic link, it
+// replaces the file to which the link points. It does not replace a pipe or a device, such as /dev/stdout, but
+// writes to it.
+func writeCredentials(file string, text []byte) error {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil: // the file does not exist, or WriteFile reports the error
+	case info.IsDir():
+		return fmt.Errorf("write %s: it is a directory", file)
+	case !info.Mode().IsRegular():
+		out, err := os.OpenFile(file, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(text)
+		return errors.Join(err, out.Close())
+	default:
+		if file, err = filepath.EvalSymlinks(file); err != nil {
+			return err
+		}
+	}
+	return pki.WriteFile(file, text, 0o600)
 }
 
 func (k *credentials) check() error {
