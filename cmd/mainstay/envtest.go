@@ -54,7 +54,7 @@ several versions.`,
   mainstay envtest-assets --kubernetes-version=1.33 bin/envtest-1.33
   KUBEBUILDER_ASSETS=$PWD/bin/envtest go test ./...`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			if len(args) != 1 || args[0] == "" {
 				return &usageError{errors.New("one folder is required, as in mainstay envtest-assets bin/envtest")}
 			}
 			return nil
@@ -171,7 +171,10 @@ func replaceFile(name string, content []byte) error {
 	if err := errors.Join(err, part.Chmod(0o644), part.Close()); err != nil {
 		return errors.Join(err, os.Remove(part.Name()))
 	}
-	return os.Rename(part.Name(), name)
+	if err := os.Rename(part.Name(), name); err != nil {
+		return errors.Join(err, os.Remove(part.Name()))
+	}
+	return nil
 }
 
 // programDir returns the folder of the running executable, or "" if the operating system does not report it.
@@ -207,7 +210,10 @@ func linkOrCopy(source, target string, link func(source, target string) error) e
 			return err
 		}
 	}
-	return os.Rename(part, target)
+	if err := os.Rename(part, target); err != nil {
+		return errors.Join(err, os.Remove(part))
+	}
+	return nil
 }
 
 func copyProgram(source, target string) error {
@@ -221,7 +227,10 @@ func copyProgram(source, target string) error {
 		return err
 	}
 	_, err = io.Copy(to, from)
-	return errors.Join(err, to.Close())
+	if err = errors.Join(err, to.Close()); err != nil { // for example, the disk is full
+		return errors.Join(err, os.Remove(target))
+	}
+	return nil
 }
 
 func newKubeAPIServer(p process) *cobra.Command {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -52,6 +53,30 @@ func TestAssetsReplaceNoPrograms(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("the folder holds %v (%v)", entries, err)
+	}
+}
+
+// TestAssetsLeaveNoParts checks that a program that cannot be copied or renamed leaves no incomplete file.
+func TestAssetsLeaveNoParts(t *testing.T) {
+	t.Parallel()
+	notSupported := func(string, string) error { return errors.ErrUnsupported }
+	folder := t.TempDir() // a folder can be opened, but not read
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, source := range map[string]string{"copy": folder, "rename": file} {
+		dir := t.TempDir()
+		target := filepath.Join(dir, "etcd")
+		if err := os.Mkdir(target, 0o700); err != nil { // a file cannot replace it
+			t.Fatal(err)
+		}
+		if err := linkOrCopy(source, target, notSupported); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+			t.Errorf("%s: the folder contains %v (%v)", name, entries, err)
+		}
 	}
 }
 
