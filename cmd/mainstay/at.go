@@ -22,20 +22,20 @@ import (
 
 const atLong = `Run a command that reads the API as it was at an earlier time.
 
-MOMENT is a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a
+TIME is a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a
 resourceVersion. COMMAND runs with KUBECONFIG set to a kubeconfig whose server has the
 path /at/rv/REVISION, so that all its requests read the same state. Such requests are
 read-only. The user needs the verb "history" for the resources that the command reads,
 in addition to get, list or watch.
 
-Without a command, the command prints the revision of the moment, and its time.
+Without a command, the command prints the revision of the state, and the time of its newest change.
 
 The flags --history-max-age, --history-max-size and --history-resources of the server
 determine which states are available.`
 
 func newAt(p process) *cobra.Command {
 	return &cobra.Command{
-		Use:   "at MOMENT [--kubeconfig=FILE] [-- COMMAND [ARGUMENT...]]",
+		Use:   "at TIME [--kubeconfig=FILE] [-- COMMAND [ARGUMENT...]]",
 		Short: "Run a command that reads the API as of an earlier time",
 		Long:  atLong,
 		Example: `  mainstay at -15m -- kubectl get pods -A
@@ -89,18 +89,18 @@ func (a *atCommand) parse(args []string) error {
 	}
 	switch {
 	case a.moment == "":
-		return errors.New("a moment is required, such as -15m or 2026-11-27T14:02:00Z")
+		return errors.New("a time is required, such as -15m or 2026-11-27T14:02:00Z")
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q; a command follows after --", rest[0])
 	}
-	return checkMoment("the moment", a.moment)
+	return checkMoment("the time", a.moment)
 }
 
 // checkMoment returns an error if a point in time cannot be parsed. name is the name of the flag or argument,
 // for the error. A valid value needs no escaping in a URL path.
 func checkMoment(name, moment string) error {
 	if _, _, err := history.ParseMoment(moment, time.Now()); err != nil {
-		return fmt.Errorf("%s is %q, but %w", name, moment, err)
+		return fmt.Errorf("%s is %q; %w", name, moment, err)
 	}
 	return nil
 }

@@ -82,9 +82,9 @@ func newBackupList(signals <-chan os.Signal) *cobra.Command {
 	var output string
 	command := &cobra.Command{
 		Use:   "list",
-		Short: "List the moments that a backup can restore",
+		Short: "List the times that a backup can restore",
 		Long: `List the generations of a backup. A generation is a sequence of changes without a gap;
-each moment from its beginning to its end can be restored.`,
+each time from its beginning to its end can be restored.`,
 		Example: `  mainstay backup list --from=file:///var/backups/cluster`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -195,8 +195,8 @@ func newRestore(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "restore",
 		Short: "Restore a continuous backup into a new store",
-		Long: `Create a store in a data directory without a store, with the state that the server had
-at a moment: the newest one by default, or the moment of --at.
+		Long: `Create a store in a data directory without a store, with the newest state in the backup,
+or with the state at the time of --at.
 
 Objects keep their resource versions. The store continues at a revision greater than
 any that clients have seen, so that clients list again and miss no change. Keys and
@@ -240,8 +240,8 @@ certificates are not in the backup: copy DATA-DIR/pki of the old server.`,
 	}
 	source.addFlags(command)
 	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory for the new store")
-	command.Flags().StringVar(&at, "at", "", "moment to restore: a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a resourceVersion (default: the newest)")
-	command.Flags().StringVar(&generation, "generation", "", "generation to restore, from \"mainstay backup list\" (default: the one that contains the moment)")
+	command.Flags().StringVar(&at, "at", "", "state to restore: a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a resourceVersion (default: the newest)")
+	command.Flags().StringVar(&generation, "generation", "", "generation to restore, from \"mainstay backup list\" (default: the one that contains the state)")
 	return command
 }
 
@@ -252,7 +252,7 @@ func parseMoment(text string, now time.Time) (backup.Moment, error) {
 	}
 	revision, at, err := history.ParseMoment(text, now)
 	if err != nil {
-		return backup.Moment{}, fmt.Errorf("--at is %q, but %w", text, err)
+		return backup.Moment{}, fmt.Errorf("--at is %q; %w", text, err)
 	}
 	if at.After(now) {
 		return backup.Moment{}, fmt.Errorf("--at is %s, which is in the future", text)

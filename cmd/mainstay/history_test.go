@@ -106,20 +106,20 @@ func TestHistoryCommands(t *testing.T) {
 	h.expect(h.run(0, "diff", "cm/a", "-n", "shop", "--since="+h.prepared), "no differences")
 	h.expect(h.run(0, "at", h.prepared), "resourceVersion "+strings.TrimPrefix(h.prepared, "rv/"))
 	for want, args := range map[string][]string{
-		"has no resource":                        {"history", "nothing/a"},
-		"KIND/NAME":                              {"history", "a"},
-		"must be json":                           {"history", "-o", "xml"},
-		"requires --to":                          {"undo", "cm/a"},
-		"--since is required":                    {"undo"},
-		"must be server":                         {"undo", "--since=1m", "--dry-run=client"},
-		"--yes is required":                      {"undo", "-n", "shop", "--since=rv/1"},
-		"a moment is":                            {"at"},
-		"the moment is \"yesterday\"":            {"at", "yesterday"},
-		"the moment is \"2026-11-27 14:02:00Z\"": {"at", "2026-11-27 14:02:00Z"},
-		"the moment is \"rv/1/api?\"":            {"at", "rv/1/api?"},
-		"the moment is \"rv/1#\"":                {"at", "rv/1#"},
-		"the moment is \"%zz\"":                  {"at", "%zz"},
-		"--to is \"rv/1/api?\"":                  {"undo", "cm/a", "-n", "shop", "--to=rv/1/api?"},
+		"has no resource":                      {"history", "nothing/a"},
+		"KIND/NAME":                            {"history", "a"},
+		"must be json":                         {"history", "-o", "xml"},
+		"requires --to":                        {"undo", "cm/a"},
+		"--since is required":                  {"undo"},
+		"must be server":                       {"undo", "--since=1m", "--dry-run=client"},
+		"--yes is required":                    {"undo", "-n", "shop", "--since=rv/1"},
+		"a time is":                            {"at"},
+		"the time is \"yesterday\"":            {"at", "yesterday"},
+		"the time is \"2026-11-27 14:02:00Z\"": {"at", "2026-11-27 14:02:00Z"},
+		"the time is \"rv/1/api?\"":            {"at", "rv/1/api?"},
+		"the time is \"rv/1#\"":                {"at", "rv/1#"},
+		"the time is \"%zz\"":                  {"at", "%zz"},
+		"--to is \"rv/1/api?\"":                {"undo", "cm/a", "-n", "shop", "--to=rv/1/api?"},
 	} {
 		code := 2
 		if want == "has no resource" {

@@ -69,7 +69,7 @@ func splitMoment(path string) (moment, rest string, ok bool) {
 }
 
 // errMoment is returned for a moment that cannot be parsed.
-var errMoment = errors.New("the path must begin with /at/ and a moment: a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a resourceVersion")
+var errMoment = errors.New("after /at/, the path must contain a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a resourceVersion")
 
 // revisionOf returns the revision of a moment. The error is errMoment, or an error of the archive.
 func revisionOf(ctx context.Context, from *archive.Archive, moment string, now time.Time) (kv.Revision, error) {

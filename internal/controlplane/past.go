@@ -181,7 +181,7 @@ func (p *past) acquire(ctx context.Context, revision kv.Revision) (*view, error)
 	if v == nil {
 		if len(p.views) >= maxViews && !p.closeOldestLocked() {
 			p.mu.Unlock()
-			return nil, apierrors.NewTooManyRequests("too many moments of the past are in use", 1)
+			return nil, apierrors.NewTooManyRequests("too many earlier states are in use", 1)
 		}
 		v = newView(p, revision)
 		p.views[revision] = v

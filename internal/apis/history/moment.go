@@ -14,7 +14,7 @@ import (
 const revisionPrefix = "rv/"
 
 // ErrMoment is returned by ParseMoment for a text that cannot be parsed.
-var ErrMoment = errors.New("a moment is a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a resourceVersion")
+var ErrMoment = errors.New("it must be a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a resourceVersion")
 
 // ParseMoment parses a point in the history. The text can be a revision such as "rv/1234", a time in RFC 3339,
 // or an age relative to now such as "-15m". For a revision, ParseMoment returns the revision and the zero time;

@@ -124,7 +124,7 @@ type Plan struct {
 }
 
 // ErrNotCovered reports that a backup does not contain the state at a Moment.
-var ErrNotCovered = errors.New("the backup does not contain this moment")
+var ErrNotCovered = errors.New("the backup does not contain this time")
 
 // Plan selects the objects that are needed to restore the state at a Moment. generation restricts the choice
 // to one generation if it is not empty. The error wraps ErrNotCovered, or kv.ErrCorrupt if objects are
@@ -154,7 +154,7 @@ func (c *Catalog) Plan(at Moment, generation string) (*Plan, error) {
 			return p, nil
 		}
 		if s.First > last+1 {
-			return nil, fmt.Errorf("the segment of generation %s that begins at revision %d is missing; choose a moment before %s, or after a later base: %w", best.Name, last+1, formatTime(s.FirstTime), kv.ErrCorrupt)
+			return nil, fmt.Errorf("the segment of generation %s that begins at revision %d is missing; choose a time before %s, or after a later base: %w", best.Name, last+1, formatTime(s.FirstTime), kv.ErrCorrupt)
 		}
 		last = max(last, s.Last)
 		p.Segments = append(p.Segments, s)

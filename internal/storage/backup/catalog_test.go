@@ -65,7 +65,7 @@ func TestPlan(t *testing.T) {
 		{what: "between generations", at: Moment{Revision: 30}, err: ErrNotCovered, message: "generation g1 ends at revision 25"},
 		{what: "before a missing segment", at: Moment{Revision: 44}, base: 40, last: 45},
 		{what: "after a missing segment", at: Moment{Revision: 52}, err: kv.ErrCorrupt, message: "begins at revision 46 is missing"},
-		{what: "the newest with a missing segment", err: kv.ErrCorrupt, message: "choose a moment before 2026-11-27T14:13:00Z"},
+		{what: "the newest with a missing segment", err: kv.ErrCorrupt, message: "choose a time before 2026-11-27T14:13:00Z"},
 		{what: "a time before the first base", at: Moment{Time: minute(0).Add(-time.Second)}, err: ErrNotCovered, message: "it begins at"},
 		{what: "the time of the base", at: Moment{Time: minute(0)}, base: 10},
 		{what: "a time in a segment", at: Moment{Time: minute(1).Add(time.Second)}, base: 10, last: 14},
