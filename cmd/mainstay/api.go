@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"mainstay.dev/mainstay/internal/apis/history"
 	"mainstay.dev/mainstay/internal/egress/kubeconfig"
 	"mainstay.dev/mainstay/internal/host"
 )
@@ -98,7 +99,11 @@ func (c *apiClient) do(ctx context.Context, method, path string, body, result an
 	}
 	defer response.Body.Close()
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return fmt.Errorf("%s %s: %w", method, path, &apiError{response.StatusCode, responseError(response)})
+		message := responseError(response)
+		if message == response.Status && response.StatusCode == http.StatusNotFound { // the path does not exist
+			message += missingPath(path)
+		}
+		return fmt.Errorf("%s %s: %w", method, path, &apiError{response.StatusCode, message})
 	}
 	decoder := json.NewDecoder(io.LimitReader(response.Body, apiMaxBytes))
 	decoder.UseNumber() // a float64 cannot represent all 64-bit integers
@@ -106,6 +111,17 @@ func (c *apiClient) do(ctx context.Context, method, path string, body, result an
 		return fmt.Errorf("%s %s: read the response: %w", method, path, err)
 	}
 	return nil
+}
+
+// missingPath returns an explanation why a server does not have a path, or "" if the reason is unknown.
+func missingPath(path string) string {
+	switch {
+	case strings.HasPrefix(path, versionPath(history.GroupVersion())):
+		return ": the server has no history for this API; the history covers the root control plane, and --history-max-age enables it"
+	case strings.HasPrefix(path, controlPlanesPath()):
+		return ": this API has no control planes; use a kubeconfig of the root control plane"
+	}
+	return ""
 }
 
 // apiError is the error for a response that is not successful.

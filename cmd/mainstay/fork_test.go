@@ -314,6 +314,14 @@ func TestForkUsage(t *testing.T) {
 	} {
 		h.expect(h.run(tt.code, tt.args...), tt.want)
 	}
+	// A fork has neither control planes nor a history.
+	for command, want := range map[string]string{
+		"diff control-plane/try": "404 Not Found: this API has no control planes", "fork root other": "this API has no control planes", "history": "404 Not Found: the server has no history for this API",
+	} {
+		if _, text := output(t, exitFailure, append(strings.Fields(command), "--kubeconfig="+file)...); !strings.Contains(text, want) {
+			t.Errorf("%s with the kubeconfig of a fork: %s", command, text)
+		}
+	}
 }
 
 // TestCompareControlPlanes compares the current objects of control planes that are not forks of each other.
