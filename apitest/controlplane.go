@@ -1,14 +1,17 @@
 package apitest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"k8s.io/client-go/rest"
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/host"
+	"mainstay.dev/mainstay/internal/request"
 )
 
 // tenant contains the name, URL and credentials of a control plane that Server.ControlPlane or Server.Fork has
@@ -49,6 +52,11 @@ func (s *Server) newControlPlane(t testing.TB, from *controlplanes.Source) *Serv
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		select {
+		case <-s.server.Ended(): // the test of the server has ended first
+			return
+		default:
+		}
 		if err := s.server.Host.DeleteControlPlane(context.WithoutCancel(t.Context()), name); err != nil {
 			t.Errorf("delete the control plane: %v", err)
 		}
@@ -63,8 +71,10 @@ func (s *Server) newControlPlane(t testing.TB, from *controlplanes.Source) *Serv
 // impersonates other users.
 func (c *tenant) as(user host.User, config *rest.Config) *rest.Config {
 	config.BearerToken = c.token
-	if user.Name != host.Administrator().Name {
-		config.Impersonate = rest.ImpersonationConfig{UserName: user.Name, Groups: user.Groups}
+	if admin := host.Administrator(); user.Name == admin.Name && slices.Equal(user.Groups, admin.Groups) {
+		return config
 	}
+	// Without a user name, client-go would not impersonate anybody, and the administrator would send the requests.
+	config.Impersonate = rest.ImpersonationConfig{UserName: cmp.Or(user.Name, request.Anonymous), Groups: user.Groups}
 	return config
 }

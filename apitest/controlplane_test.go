@@ -13,9 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"mainstay.dev/mainstay/apitest"
+	"mainstay.dev/mainstay/internal/host"
 )
 
 const widgets = `
@@ -65,6 +67,33 @@ func TestControlPlane(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUsers checks that users have the same permissions in a server, a control plane and a fork. Only Config returns
+// the credentials of an administrator.
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	server := apitest.Start(t)
+	for name, api := range map[string]*apitest.Server{"server": server, "control plane": server.ControlPlane(t), "fork": server.Fork(t)} {
+		admin := host.Administrator()
+		for config, allowed := range map[*rest.Config]bool{
+			api.Config(): true, api.As("jane", admin.Groups...): true, api.As(admin.Name, admin.Groups...): true,
+			api.As("jane"): false, api.As(admin.Name): false, api.As(admin.Name, "developers"): false, api.As(""): false,
+		} {
+			_, err := kubernetes.NewForConfigOrDie(config).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+			if allowed && err != nil || !allowed && !apierrors.IsForbidden(err) {
+				t.Errorf("%s, impersonating %+v: %v, want allowed: %t", name, config.Impersonate, err, allowed)
+			}
+		}
+	}
+}
+
+// TestServerEndsFirst checks that a control plane may belong to a test that ends after the server.
+func TestServerEndsFirst(t *testing.T) {
+	t.Parallel()
+	t.Run("server", func(inner *testing.T) {
+		apitest.Start(inner).Fork(t)
+	})
 }
 
 func ExampleServer_ControlPlane() {
