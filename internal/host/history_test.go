@@ -245,6 +245,10 @@ func TestPastOverEtcd(t *testing.T) {
 	first := revisionOf(t, s.must(t, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"x":"1"}}`))
 	s.must(t, "PUT", historyMap, `{"metadata":{"name":"a"},"data":{"x":"2"}}`)
 	s.expectCode(t, 200, `"x":"1"`, "GET", at(first, pastMap))
+	// The first request waits until the history contains both changes.
+	const changes = "/apis/history.mainstay.dev/v1/namespaces/default/changes?fieldSelector=object.name=a,user=kubernetes-admin,operation="
+	s.expectCode(t, 200, `"verb":"create"`, "GET", changes+"Created")
+	s.expectCode(t, 200, `"verb":"update"`, "GET", changes+"Updated")
 }
 
 // TestPastInformer runs a client-go informer on an earlier state.

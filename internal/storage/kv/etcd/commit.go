@@ -23,6 +23,7 @@ func (s *Store) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, erro
 		return kv.CommitResult{}, err
 	}
 	defer leave()
+	removeOrigin := s.origins.add(ops)
 	res, err := s.commit(ctx, ops)
 	if errors.Is(err, errLeaseNotFound) {
 		// The transaction was not performed, because etcd no longer has the lease, for example after a
@@ -31,6 +32,9 @@ func (s *Store) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, erro
 	}
 	if err != nil {
 		return kv.CommitResult{}, fmt.Errorf("commit of %q: %w", ops[0].Key, err)
+	}
+	if !res.Committed {
+		removeOrigin()
 	}
 	return res, nil
 }

@@ -111,7 +111,7 @@ func (src *source) read(s *Store, responses clientv3.WatchChan) {
 		a := watchMessage{err: s.watchError(&resp)}
 		if a.err == nil {
 			a.revision = kv.Revision(resp.Header.GetRevision())
-			a.events, a.err = events(resp.Events)
+			a.events, a.err = s.events(resp.Events)
 			if n := len(a.events); n > 0 {
 				// The header's revision may be newer than the events from history.
 				a.revision = a.events[n-1].Revision
@@ -147,7 +147,7 @@ func (s *Store) watchError(resp *clientv3.WatchResponse) error {
 
 // events converts etcd's events. It returns kv.ErrCompacted if the previous entry of a change was compacted
 // before etcd could read it, because an event without the previous entry would be incomplete.
-func events(from []*clientv3.Event) ([]kv.Event, error) {
+func (s *Store) events(from []*clientv3.Event) ([]kv.Event, error) {
 	if len(from) == 0 {
 		return nil, nil
 	}
@@ -164,6 +164,7 @@ func events(from []*clientv3.Event) ([]kv.Event, error) {
 		} else if to.Created != to.Revision {
 			return nil, fmt.Errorf("the version of %q before revision %d is compacted: %w", to.Key, to.Revision, kv.ErrCompacted)
 		}
+		to.Origin = s.origins.of(to)
 	}
 	return list, nil
 }

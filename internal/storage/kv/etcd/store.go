@@ -48,6 +48,7 @@ type Store struct {
 
 	revisions revisions
 	leases    leases
+	origins   *origins
 	holds     *history.Holds
 	marks     history.Marks
 
@@ -91,6 +92,7 @@ func Open(config Config) (*Store, error) {
 	s.healthKey = []byte(path.Join("/", s.config.HealthPrefix, "health"))
 	s.mu.watches = make(map[*watch]struct{})
 	s.leases.init()
+	s.origins = newOrigins()
 	s.holds = history.NewHolds()
 	var err error
 	if s.secure, err = s.config.credentials(); err != nil {
