@@ -224,8 +224,11 @@ func (r *runner) failed(code exitCode) error {
 	if r.flags.keepOnFailure {
 		fmt.Fprintf(r.stderr, "mainstay: the command exited with code %d; the server runs until Ctrl-C. To use it:  export KUBECONFIG=%s\n",
 			int(code), shellQuote(r.kubeconfig()))
+		others, stop := otherSignals() // such as SIGHUP, when the terminal is closed
+		defer stop()
 		select {
 		case <-r.signals:
+		case <-others:
 		case <-r.server.Ended():
 		}
 	}

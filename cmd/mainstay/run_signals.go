@@ -7,10 +7,15 @@ import (
 )
 
 // otherSignals starts receiving the signals that are forwarded to a command, apart from those that stop this
-// process. It must be called before the command starts, so that no signal ends only this process.
+// process. It must be called before the command starts, so that no signal ends only this process. A signal that
+// nohup or a shell ignores remains ignored, also by the command.
 func otherSignals() (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 8)
-	signal.Notify(signals, passedSignals()...)
+	for _, s := range passedSignals() {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
 	return signals, func() { signal.Stop(signals) }
 }
 

@@ -139,9 +139,31 @@ func TestRunPassesSignals(t *testing.T) {
 	}
 }
 
+// TestRunWithoutHangups checks that the command ignores SIGHUP if it is ignored when the server starts, as under nohup.
+func TestRunWithoutHangups(t *testing.T) {
+	t.Parallel()
+	run := runIn(t, "--", "sh", "-c", "kill -HUP $$; echo alive")
+	command := exec.Command("sh", append([]string{"-c", `trap "" HUP; exec "$0" "$@"`}, run.Args...)...)
+	command.Env = run.Env
+	if out, err := command.CombinedOutput(); err != nil || string(out) != "alive\n" {
+		t.Errorf("output %q, %v", out, err)
+	}
+}
+
 // TestRunKeepsOnFailure checks that the server continues to run after a failed command until a signal arrives.
 func TestRunKeepsOnFailure(t *testing.T) {
 	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			runUntil(t, signal)
+		})
+	}
+}
+
+// runUntil runs a command that fails, and sends a signal to the server.
+func runUntil(t *testing.T, signal os.Signal) {
+	t.Helper()
 	command := runIn(t, "--keep-on-failure", "--", "false")
 	errors, err := command.StderrPipe()
 	if err != nil {
@@ -165,7 +187,7 @@ func TestRunKeepsOnFailure(t *testing.T) {
 		resp.Body.Close()
 	}
 	client.CloseIdleConnections()
-	if err := command.Process.Signal(os.Interrupt); err != nil {
+	if err := command.Process.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
 	_ = command.Wait()

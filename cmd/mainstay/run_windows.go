@@ -1,13 +1,9 @@
 package main
 
-import (
-	"os"
-	"syscall"
-)
+import "os"
 
-// passedSignals returns a signal that does not occur on Windows, because an empty list would select all
-// signals.
-func passedSignals() []os.Signal { return []os.Signal{syscall.SIGHUP} }
+// passedSignals returns no signals, because Windows has only those that stop this process.
+func passedSignals() []os.Signal { return nil }
 
 // terminalInterrupts returns true, because all processes of a console receive Ctrl-C.
 func terminalInterrupts() bool { return true }
