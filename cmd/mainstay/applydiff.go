@@ -38,9 +38,9 @@ name of a ControlPlane object, or root. The default is the source of the fork.
 An object that was changed in TARGET, too, is merged by fields; a field with two different
 changes is a conflict: it is reported and not overwritten. Namespaces, definitions and
 owners are created before the objects that depend on them. Objects that a controller
-creates for another object, tokens of service accounts, and the status are omitted. The
-command prints the differences, and writes only after a confirmation. Its exit code is 1 if
-there was a conflict or an error.`,
+creates for another object, IPAddresses of services, tokens of service accounts, and the
+status are omitted. The command prints the differences, and writes only after a confirmation.
+Its exit code is 1 if there was a conflict or an error.`,
 		Example: `  mainstay apply-diff try-upgrade --dry-run=server
   mainstay apply-diff try-upgrade root --yes`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -115,12 +115,12 @@ func (a *applyDiffCommand) run(ctx context.Context, fork, target string) error {
 	return a.planWriter.run(ctx, plan)
 }
 
-// isDerived reports whether a controller created the object of a change. The controllers of the target create
-// such objects themselves.
+// isDerived reports whether a controller or the server created the object of a change. The target creates such
+// objects itself.
 func isDerived(c *history.Change) bool {
 	object := unstructured.Unstructured{Object: c.State()}
 	kind, _, _ := unstructured.NestedString(object.Object, "type")
-	return metav1.GetControllerOf(&object) != nil || c.Object.Resource == "secrets" && kind == string(corev1.SecretTypeServiceAccountToken)
+	return metav1.GetControllerOf(&object) != nil || isServiceAddress(c, object.Object) || c.Object.Resource == "secrets" && kind == string(corev1.SecretTypeServiceAccountToken)
 }
 
 // step returns the write that applies a change to the target, or nil if the target already has the change.

@@ -138,6 +138,41 @@ func TestForkCarryOver(t *testing.T) {
 	h.expect(h.run(0, "apply-diff", "try", "--yes"), "root has all changes of try")
 }
 
+// TestServiceAddresses applies the creation of a service to the source of a fork, and undoes its deletion. The server
+// creates the IPAddress of the service both times.
+func TestServiceAddresses(t *testing.T) {
+	t.Parallel()
+	h := newHistoryTest(t)
+	client, _ := h.fork("try")
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	created, err := client.CoreV1().Services("shop").Create(t.Context(), service, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := h.admin.CoreV1().Services("shop")
+	expect := func() *corev1.Service {
+		t.Helper()
+		got, err := services.Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil || got.Spec.ClusterIP != created.Spec.ClusterIP {
+			t.Fatalf("the service is %+v, %v, want the address %s", got, err, created.Spec.ClusterIP)
+		}
+		address, err := h.admin.NetworkingV1().IPAddresses().Get(t.Context(), got.Spec.ClusterIP, metav1.GetOptions{})
+		if err != nil || address.Spec.ParentRef.Name != "web" {
+			t.Errorf("the address of the service is %+v, %v", address, err)
+		}
+		return got
+	}
+	h.expect(h.run(0, "apply-diff", "try", "--yes"), "services/web -n shop created")
+	before := expect()
+	if err := services.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.expect(h.run(0, "undo", "-A", "--since=rv/"+before.ResourceVersion, "--yes"), "services/web -n shop created again")
+	if restored := expect(); restored.UID != before.UID {
+		t.Errorf("the UID is %s, want %s", restored.UID, before.UID)
+	}
+}
+
 // TestForkOwners applies changes of objects whose owners have other UIDs in the target than in the fork. With
 // the UIDs of the fork, the garbage collector of the target would delete the objects.
 func TestForkOwners(t *testing.T) {

@@ -21,8 +21,8 @@ With --user or --selector, only these changes are undone; an object that another
 changed afterwards is a conflict: it is reported and not overwritten.
 
 The writes pass through authorization, admission and validation. The status of objects
-does not change, except with --status. Events and leases are ignored. The command prints
-the differences, and writes only after a confirmation.`
+does not change, except with --status. Events, leases and the IPAddresses of services are
+ignored. The command prints the differences, and writes only after a confirmation.`
 
 // undoCommand is the command undo.
 type undoCommand struct {
@@ -125,6 +125,9 @@ func (u *undoCommand) plan(ctx context.Context, object *objectPath) (*writePlan,
 		step, err := u.step(ctx, changed)
 		if err != nil {
 			return nil, err
+		}
+		if object == nil && isServiceAddress(changed.first, step.state()) {
+			continue
 		}
 		if statesDiffer(step.want, step.live, u.status) {
 			plan.steps = append(plan.steps, step)

@@ -141,6 +141,13 @@ func statesDiffer(a, b map[string]any, status bool) bool {
 	return !reflect.DeepEqual(a, b)
 }
 
+// isServiceAddress reports whether the object of a change is the IPAddress of a service. The server creates and
+// deletes it with the service. If it existed first, the service could not be created with this address.
+func isServiceAddress(c *history.Change, state map[string]any) bool {
+	parent, _, _ := unstructured.NestedString(state, "spec", "parentRef", "resource")
+	return c.Object.Resource == "ipaddresses.networking.k8s.io" && parent == "services"
+}
+
 // print prints the differences and the conflicts.
 func (p *writePlan) print(out io.Writer) error {
 	d := newDiffer(out, false)
