@@ -38,18 +38,18 @@ type Sink struct {
 // Open reads the policy file and opens the configured backends. It creates the log file and reads
 // the webhook's kubeconfig, but does not connect to the webhook. The caller must call Sink.Run. If
 // auditing is disabled, Open returns nil, nil, nil. It returns an error if the policy or the
-// kubeconfig is invalid, or if the log file cannot be opened.
+// kubeconfig is invalid, even if auditing is disabled, or if the log file cannot be opened.
 func Open(config Config) (*Rules, *Sink, error) {
 	options := &config.Options
-	if options.Log.Path == "" && options.Webhook.ConfigFile == "" {
-		return nil, nil, nil
-	}
+	hasBackend := options.Log.Path != "" || options.Webhook.ConfigFile != ""
 	if options.PolicyFile == "" {
-		config.Logger.Warn("no audit policy file is configured; audit events are not recorded")
+		if hasBackend {
+			config.Logger.Warn("no audit policy file is configured; audit events are not recorded")
+		}
 		return nil, nil, nil
 	}
 	rules, err := openPolicy(options.PolicyFile, config.Logger)
-	if err != nil {
+	if err != nil || !hasBackend {
 		return nil, nil, err
 	}
 	s := &Sink{config: config, buffers: sync.Pool{New: func() any { return new([]byte) }}}

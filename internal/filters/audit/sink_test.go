@@ -473,7 +473,8 @@ func TestOpen(t *testing.T) {
 		policy, log, webhook, want string
 	}{
 		"nothing":               {},
-		"only a policy":         {policy: bad},
+		"only a policy":         {policy: good},
+		"only a bad policy":     {policy: bad, want: "loading audit policy file: failed decoding: "},
 		"only a log":            {log: log},
 		"no policy file":        {policy: filepath.Join(dir, "none"), log: log, want: "loading audit policy file: failed to read file path"},
 		"a bad policy":          {policy: bad, log: log, want: "loading audit policy file: failed decoding: "},
