@@ -96,7 +96,7 @@ func TestRun(t *testing.T) {
 		{"missing fixtures", []string{"--manifests=nope", "--", "true"}, 1, "--manifests: read manifests: stat nope"},
 		{"invalid YAML", []string{"--manifests=" + broken, "--", "true"}, 1, "read " + broken},
 		{"no definitions", []string{"--crds=" + unknown, "--", "true"}, 1, "there is no CustomResourceDefinition"},
-		{"unknown kind", []string{"--manifests=" + unknown, "--", "true"}, 1, "Gadget g of " + unknown},
+		{"unknown kind", []string{"--manifests=" + unknown, "--", "true"}, 1, "Gadget g of " + unknown + ": the server has no API example.com/v1; apply its CustomResourceDefinition first"},
 		{"a log", []string{"--server-log=-", "--", "true"}, 0, "level=INFO msg=serving"},
 		{"a flag of serve", []string{"--feature-gates=Nope=true", "--", "true"}, 1, "unrecognized feature gate: Nope"},
 	}

@@ -126,6 +126,9 @@ func (c *Client) findResource(ctx context.Context, root string, gvk schema.Group
 		return known, nil
 	}
 	response, err := c.do(ctx, http.MethodGet, root, "", nil)
+	if errors.Is(err, errNotFound) {
+		return nil, fmt.Errorf("the server has no API %s; apply its CustomResourceDefinition first", gvk.GroupVersion())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("find the resource of %s: %w", gvk, err)
 	}
@@ -227,5 +230,12 @@ func (c *Client) do(ctx context.Context, method, path, contentType string, body 
 	if json.Unmarshal(response, &status) == nil && status.Message != "" {
 		return nil, errors.New(status.Message)
 	}
+	if resp.StatusCode == http.StatusNotFound {
+		return nil, errNotFound
+	}
 	return nil, fmt.Errorf("unexpected status %s", resp.Status)
 }
+
+// errNotFound is the error for a path that the server does not have. For a missing object, the error of Client.do
+// is the message of the server.
+var errNotFound = errors.New("unexpected status 404 Not Found")
