@@ -138,11 +138,15 @@ func (f *forkCommand) await(ctx context.Context, name string) (*controlplanes.Co
 	reason := "it was not processed"
 	for {
 		var object controlplanes.ControlPlane
-		if err := f.client.do(ctx, http.MethodGet, controlPlanePath(name), nil, &object); err != nil && ctx.Err() == nil {
-			return nil, err
-		}
+		err := f.client.do(ctx, http.MethodGet, controlPlanePath(name), nil, &object)
+		var rejected *apiError
 		ready := meta.FindStatusCondition(object.Status.Conditions, controlplanes.ConditionReady)
 		switch {
+		case ctx.Err() != nil:
+		case errors.As(err, &rejected) && rejected.code < http.StatusInternalServerError:
+			return nil, err
+		case err != nil:
+			reason = err.Error() // the server may be restarting
 		case ready == nil:
 		case ready.Status == metav1.ConditionTrue:
 			return &object, nil

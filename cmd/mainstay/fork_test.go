@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -389,4 +392,31 @@ func TestCompareControlPlanes(t *testing.T) {
 	h.expect(h.run(0, "diff", "control-plane/first", "control-plane/second", "-n", "new"), "1 created, 0 changed, 0 deleted")
 	h.expect(h.run(0, "diff", "control-plane/root", "control-plane/second"), "second since it was forked from root: 5 created, 0 changed, 0 deleted")
 	h.expect(h.run(0, "diff", "control-plane/second", "control-plane/root"), "root compared with second: 0 created, 0 changed, 5 deleted")
+}
+
+// TestForkDuringRestart checks that the command waits for a server that restarts after it has created the control
+// plane.
+func TestForkDuringRestart(t *testing.T) {
+	t.Parallel()
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch requests++; {
+		case strings.Contains(r.URL.Path, "/secrets/"):
+			_, _ = io.WriteString(w, `{"data":{"kubeconfig":"eA=="}}`)
+		case r.Method == http.MethodPost:
+			_, _ = io.WriteString(w, `{"metadata":{"name":"a","uid":"u"}}`)
+		case requests == 2:
+			panic(http.ErrAbortHandler)
+		case requests == 3:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			_, _ = io.WriteString(w, `{"status":{"conditions":[{"type":"Ready","status":"True"}],"kubeconfigSecretRef":{"namespace":"n","name":"s"}}}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	runCommand(t, 0, "a is a copy of root", "fork", "root", "a", "--kubeconfig="+writeTestKubeconfig(t, server.URL), "--output="+file)
+	if text, err := os.ReadFile(file); err != nil || string(text) != "x" {
+		t.Errorf("the kubeconfig contains %q, %v", text, err)
+	}
 }
