@@ -5,6 +5,7 @@ package flowschemas
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -34,6 +35,11 @@ const maxWait = 10 * time.Second
 
 const maxConcurrentWrites = 16
 
+// maxWrites is the maximum number of writes of a schema's condition while updates of the schema are in progress.
+// Usually one or two writes are sufficient. An admission policy that removes the condition from each write would
+// otherwise cause endless writes, which are also nested because each write of a schema calls SyncSchema.
+const maxWrites = 64
+
 // retryDelay is the delay before a failed update is repeated.
 const retryDelay = time.Minute
 
@@ -58,7 +64,12 @@ type Conditions struct {
 	mu sync.Mutex
 	// retries contains the scheduled retries by the updated object. Guarded by mu.
 	retries map[string]bool
+	// running contains the updates in progress by the name of the schema. Guarded by mu.
+	running map[string]*updates
 }
+
+// updates are the concurrent and nested updates of one schema.
+type updates struct{ running, writes int }
 
 // Stored reads all schemas and levels from the store. Start uses it instead of the API, because reads through
 // the API would fill a watch cache for each of the two resources.
@@ -73,7 +84,7 @@ func New(lifetime context.Context, access *loopback.Access, stored Stored, logge
 		schemas: schemas, statuses: schemas.Subresource("status"),
 		levels:   loopback.For[*flowcontrolv1.PriorityLevelConfiguration](access, flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations")),
 		stored:   stored,
-		lifetime: lifetime, logger: logger, now: time.Now, retries: map[string]bool{},
+		lifetime: lifetime, logger: logger, now: time.Now, retries: map[string]bool{}, running: map[string]*updates{},
 	}
 }
 
@@ -212,9 +223,42 @@ func (c *Conditions) logFailure(err error) {
 	c.logger.Warn("update the Dangling condition of a FlowSchema", "err", err)
 }
 
+// errReverted is returned if the condition is not correct after maxWrites writes.
+var errReverted = errors.New("the condition is not correct after many writes; an admission policy or webhook may revert it")
+
+// begin records the start of an update of a schema. write counts a write, and reports whether it is permitted.
+// The caller must call end after the update.
+func (c *Conditions) begin(schema string) (write func() bool, end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u := c.running[schema]
+	if u == nil {
+		u = &updates{}
+		c.running[schema] = u
+	}
+	u.running++
+	write = func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		u.writes++
+		return u.writes <= maxWrites
+	}
+	end = func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if u.running--; u.running == 0 {
+			delete(c.running, schema)
+		}
+	}
+	return write, end
+}
+
 // set updates the condition of a schema. The schema or its level may change concurrently, so set repeats the
-// update until the condition is correct. It does nothing if the schema was deleted.
+// update until the condition is correct, but returns errReverted after maxWrites writes. It does nothing if the
+// schema was deleted.
 func (c *Conditions) set(ctx context.Context, name types.NamespacedName) error {
+	write, end := c.begin(name.Name)
+	defer end()
 	for {
 		schema, err := c.schemas.Get(ctx, name)
 		if apierrors.IsNotFound(err) {
@@ -230,6 +274,9 @@ func (c *Conditions) set(ctx context.Context, name types.NamespacedName) error {
 		desired := c.desired(schema, err == nil)
 		if desired == nil {
 			return nil
+		}
+		if !write() {
+			return errReverted
 		}
 		if _, err := c.statuses.Apply(ctx, status(schema, desired), true); err != nil && !apierrors.IsConflict(err) {
 			return err
