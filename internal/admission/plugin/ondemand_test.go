@@ -166,6 +166,18 @@ func TestLongPods(t *testing.T) {
 		t.Errorf("%d tolerations, want %d", len(long.Spec.Tolerations), n)
 	}
 	validated(t, plugin.ServiceAccount{Accounts: stored[*corev1.ServiceAccount]{account}}, creating(pods(), long), "")
+
+	tolerations := make([]corev1.Toleration, n)
+	for i := range tolerations {
+		seconds := int64(i)
+		tolerations[i] = corev1.Toleration{Key: "k", Operator: "Equal", Value: fmt.Sprint(i / 2), Effect: "NoExecute", TolerationSeconds: &seconds}
+	}
+	long.Spec.Tolerations = tolerations
+	restriction := plugin.PodTolerationRestriction{Namespaces: annotated(nil), Config: config.PodTolerationRestriction{Default: tolerations[:n/10], Whitelist: tolerations}}
+	mutated(t, restriction, creating(pods(), long), "")
+	if len(long.Spec.Tolerations) != n/2 {
+		t.Errorf("%d tolerations after the merge, want %d", len(long.Spec.Tolerations), n/2)
+	}
 }
 
 // annotated returns a namespace named "a" with annotations.

@@ -78,7 +78,8 @@ func (p PodTolerationRestriction) Validate(ctx context.Context, a *admission.Att
 	if err != nil || len(allowed) == 0 {
 		return err
 	}
-	isForeign := func(t corev1.Toleration) bool { return !coveredBy(allowed, &t, false) }
+	set := newTolerationSet(allowed)
+	isForeign := func(t corev1.Toleration) bool { return !set.covers(&t) }
 	if slices.ContainsFunc(pod.Spec.Tolerations, isForeign) {
 		return errors.New("pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist")
 	}
