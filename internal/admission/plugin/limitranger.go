@@ -8,7 +8,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/internal/admission"
 	"mainstay.dev/mainstay/internal/rest"
@@ -53,7 +57,9 @@ func (p LimitRanger) Mutate(ctx context.Context, a *admission.Attributes) error 
 		return err
 	}
 	for _, limits := range ranges {
-		fillResources(pod, defaultResources(limits))
+		if err := fillResources(pod, defaultResources(limits)); err != nil {
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, pod.Name, field.ErrorList{err})
+		}
 	}
 	a.StoreLookup(p, ranges)
 	return nil
@@ -134,36 +140,48 @@ func defaultResources(limits *corev1.LimitRange) corev1.ResourceRequirements {
 	return defaults
 }
 
-// fillResources adds the defaults to the containers of a pod, and lists the added values in the annotation.
-func fillResources(pod *corev1.Pod, defaults corev1.ResourceRequirements) {
+// fillResources adds the defaults to the containers of a pod, and lists the added values in the annotation. It
+// returns the error of the validation as soon as the annotation is too long, because each container of a very
+// long list can receive a very long list of defaults.
+func fillResources(pod *corev1.Pod, defaults corev1.ResourceRequirements) *field.Error {
 	var filled []string
-	fill := func(containers []corev1.Container, what string) {
-		for i := range containers {
-			c := &containers[i]
-			limits := fillList(&c.Resources.Limits, defaults.Limits)
-			if requests := fillList(&c.Resources.Requests, defaults.Requests); len(requests) > 0 {
-				filled = append(filled, strings.Join(requests, ", ")+" request for "+what+" "+c.Name)
-			}
-			if len(limits) > 0 {
-				filled = append(filled, strings.Join(limits, ", ")+" limit for "+what+" "+c.Name)
+	size := 0
+	add := func(names []string, what, name string) {
+		if len(names) > 0 {
+			filled = append(filled, strings.Join(names, ", ")+" "+what+" "+name)
+			size += len(filled[len(filled)-1])
+		}
+	}
+	requests, limits := sortedNames(defaults.Requests), sortedNames(defaults.Limits)
+	for _, list := range [...]struct {
+		containers []corev1.Container
+		prefix     string
+	}{{pod.Spec.Containers, ""}, {pod.Spec.InitContainers, "init "}} {
+		for i := range list.containers {
+			c := &list.containers[i]
+			filledLimits := fillList(&c.Resources.Limits, limits, defaults.Limits)
+			add(fillList(&c.Resources.Requests, requests, defaults.Requests), "request for "+list.prefix+"container", c.Name)
+			add(filledLimits, "limit for "+list.prefix+"container", c.Name)
+			if size > validation.TotalAnnotationSizeLimitB {
+				return field.TooLong(field.NewPath("metadata", "annotations"), "", validation.TotalAnnotationSizeLimitB)
 			}
 		}
 	}
-	fill(pod.Spec.Containers, "container")
-	fill(pod.Spec.InitContainers, "init container")
 	if len(filled) == 0 {
-		return
+		return nil
 	}
 	if pod.Annotations == nil {
 		pod.Annotations = make(map[string]string)
 	}
 	pod.Annotations[limitRangerAnnotation] = "LimitRanger plugin set: " + strings.Join(filled, "; ")
+	return nil
 }
 
-// fillList adds the resources that are missing in a list and returns their names, sorted.
-func fillList(list *corev1.ResourceList, defaults corev1.ResourceList) []string {
+// fillList adds the resources that are missing in a list, and returns the names of the added ones. names contains
+// the names of the defaults.
+func fillList(list *corev1.ResourceList, names []corev1.ResourceName, defaults corev1.ResourceList) []string {
 	var filled []string
-	for _, name := range sortedNames(defaults) {
+	for _, name := range names {
 		if _, ok := (*list)[name]; ok {
 			continue
 		}
@@ -176,6 +194,15 @@ func fillList(list *corev1.ResourceList, defaults corev1.ResourceList) []string 
 	return filled
 }
 
+// maxViolations is the maximum number of reported violations. After that, no further containers are checked. A
+// container without violations has as many resources as it is checked for, so the time is bounded by the size of
+// the pod.
+const maxViolations = 1000
+
+func aggregate(violations []error) error {
+	return utilerrors.NewAggregate(violations[:min(len(violations), maxViolations)])
+}
+
 // checkPodLimits returns the violations of a limit range by a pod and by its containers.
 func checkPodLimits(pod *corev1.Pod, limits *corev1.LimitRange) error {
 	var errs []error
@@ -184,6 +211,9 @@ func checkPodLimits(pod *corev1.Pod, limits *corev1.LimitRange) error {
 		case corev1.LimitTypeContainer:
 			for _, containers := range [...][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 				for j := range containers {
+					if len(errs) >= maxViolations {
+						return aggregate(errs)
+					}
 					errs = append(errs, bounds{item, containers[j].Resources.Requests, containers[j].Resources.Limits}.check()...)
 				}
 			}
@@ -191,7 +221,7 @@ func checkPodLimits(pod *corev1.Pod, limits *corev1.LimitRange) error {
 			errs = append(errs, bounds{item, podRequests(&pod.Spec), podLimits(&pod.Spec)}.check()...)
 		}
 	}
-	return utilerrors.NewAggregate(errs)
+	return aggregate(errs)
 }
 
 // checkClaimLimits returns the violations of a limit range by a claim.
@@ -202,7 +232,7 @@ func checkClaimLimits(claim *corev1.PersistentVolumeClaim, limits *corev1.LimitR
 			errs = append(errs, bounds{item, claim.Spec.Resources.Requests, nil}.checkRequests()...)
 		}
 	}
-	return utilerrors.NewAggregate(errs)
+	return aggregate(errs)
 }
 
 func sortedNames(list corev1.ResourceList) []corev1.ResourceName {

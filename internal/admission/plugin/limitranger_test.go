@@ -2,11 +2,13 @@ package plugin_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -146,6 +148,27 @@ func TestLimitRangerOfClaims(t *testing.T) {
 		claim.Spec.Resources.Requests = amounts(asked)
 		validated(t, p, creating(claims, claim), refusal)
 		validated(t, p, updating(claims, claim, &corev1.PersistentVolumeClaim{}), refusal)
+	}
+}
+
+// TestLimitRangerOfLongLists checks a pod with many containers against a limit range with many resources. The
+// time must not depend on the number of all pairs.
+func TestLimitRangerOfLongLists(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	list := corev1.ResourceList{}
+	pod := podNamed("x", func(s *corev1.PodSpec) {
+		for i := range n {
+			list[corev1.ResourceName(fmt.Sprint("example.com/", n+i))] = quantity.MustParse("1")
+			s.Containers = append(s.Containers, corev1.Container{Name: fmt.Sprint("c", i)})
+		}
+	})
+	p := plugin.LimitRanger{LimitRanges: limitRange(corev1.LimitRangeItem{Type: "Container", DefaultRequest: list, Min: list})}
+	if err := p.Validate(t.Context(), creating(pods(), pod)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "minimum example.com/20000 usage per Container is 1.  No request is specified") {
+		t.Errorf("error %.200v", err)
+	}
+	if err := p.Mutate(t.Context(), creating(pods(), pod)); !apierrors.IsInvalid(err) || err.Error() != `Pod "x" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes` {
+		t.Errorf("error %.200v", err)
 	}
 }
 
