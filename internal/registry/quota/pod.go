@@ -128,16 +128,16 @@ func podLimits(pod *corev1.Pod) corev1.ResourceList {
 // statusesOf returns a function that returns the status of a container, or nil. During a resize, a
 // pod may have more resources than it requests.
 func statusesOf(pod *corev1.Pod) func(name string) *corev1.ContainerStatus {
-	return func(name string) *corev1.ContainerStatus {
-		for _, list := range [...][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
-			for i := range list {
-				if list[i].Name == name {
-					return &list[i]
-				}
-			}
+	var byName map[string]*corev1.ContainerStatus
+	for _, list := range [...][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		if len(list) > 0 && byName == nil {
+			byName = make(map[string]*corev1.ContainerStatus, len(list))
 		}
-		return nil
+		for i := range slices.Backward(list) { // the first status of a name applies
+			byName[list[i].Name] = &list[i]
+		}
 	}
+	return func(name string) *corev1.ContainerStatus { return byName[name] }
 }
 
 // isInfeasible reports whether a pod's resize exceeds the capacity of its node.

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -118,6 +119,23 @@ func TestUsage(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUsageOfManyContainers computes the usage of a pod with many containers and statuses. Comparing all pairs
+// would take minutes.
+func TestUsageOfManyContainers(t *testing.T) {
+	t.Parallel()
+	const n = 100_000
+	pod := &corev1.Pod{}
+	for i := range n {
+		name := fmt.Sprint("container", n+i)
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name})
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, AllocatedResources: amounts("cpu=1m")})
+	}
+	e, _ := evaluatorOf(pods)
+	if got, want := shown(e.usageOf(pod, time.Now())), "count/pods=1,cpu=100,pods=1,requests.cpu=100"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
