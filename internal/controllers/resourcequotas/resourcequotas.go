@@ -93,17 +93,19 @@ type subscriber struct {
 	ctx   context.Context // the context of Start
 	queue *work.Queue[types.NamespacedName]
 
-	mu        sync.Mutex
-	synced    bool
-	charged   map[string]int64 // revision of the last write of a quota, by namespace
-	uncharged map[string]int64 // revision of the first write that seems uncharged, by namespace
+	mu      sync.Mutex
+	synced  bool
+	charged map[types.NamespacedName]int64 // revision of the last write of each quota
+	// waiting contains the quotas for which recountUncharged is scheduled, with the revision of the first write
+	// for which the quota does not seem to be charged, or 0 if the charge was reported in the meantime.
+	waiting map[types.NamespacedName]int64
 }
 
 // Reset implements changes.Subscriber.
 func (s *subscriber) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.synced, s.charged, s.uncharged = false, map[string]int64{}, map[string]int64{}
+	s.synced, s.charged, s.waiting = false, map[types.NamespacedName]int64{}, map[types.NamespacedName]int64{}
 }
 
 // Synced implements changes.Subscriber.
@@ -125,8 +127,9 @@ func (s *subscriber) Changed(c *changes.Change) {
 	if !ok || !s.config.Ledger.Counts(c.Namespace, resource.GroupResource()) {
 		return
 	}
-	if revision, uncharged := s.seemsUncharged(resource, c); uncharged {
-		s.recountLater(c.Namespace, revision)
+	revision, quotas := s.uncharged(resource, c)
+	for _, name := range quotas {
+		s.recountLater(name, revision)
 	}
 }
 
@@ -143,33 +146,28 @@ func chargeRevision(c *changes.Change) int64 {
 	return c.Revision
 }
 
-// recountLater enqueues the quotas of a namespace after chargeDelay, unless a quota is charged at the given
-// revision in the meantime.
-func (s *subscriber) recountLater(namespace string, revision int64) {
+// recountLater enqueues a quota after chargeDelay, unless the quota is charged at the given revision in the
+// meantime.
+func (s *subscriber) recountLater(name types.NamespacedName, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last, already := s.uncharged[namespace]
+	last, already := s.waiting[name]
 	if last == 0 || revision == unknownRevision { // otherwise, an earlier revision is still uncharged; keep it
-		s.uncharged[namespace] = revision
+		s.waiting[name] = revision
 	}
 	if !already {
-		time.AfterFunc(chargeDelay, func() { s.recountUncharged(namespace) })
+		time.AfterFunc(chargeDelay, func() { s.recountUncharged(name) })
 	}
 }
 
-// recountUncharged enqueues the quotas of a namespace if the write recorded in s.uncharged has not been
-// charged.
-func (s *subscriber) recountUncharged(namespace string) {
+// recountUncharged enqueues a quota if the write recorded in s.waiting has not been charged.
+func (s *subscriber) recountUncharged(name types.NamespacedName) {
 	s.mu.Lock()
-	revision, uncharged := s.uncharged[namespace]
-	uncharged = uncharged && revision > 0
-	delete(s.uncharged, namespace)
+	revision := s.waiting[name]
+	delete(s.waiting, name)
 	s.mu.Unlock()
-	if !uncharged {
-		return
-	}
-	for _, q := range s.config.Ledger.Quotas(namespace) {
-		s.queue.Add(types.NamespacedName{Namespace: namespace, Name: q.Name})
+	if revision > 0 {
+		s.queue.Add(name)
 	}
 }
 
@@ -181,20 +179,22 @@ func (s *subscriber) isSynced() bool {
 
 // quotaChanged enqueues a quota at startup, and later whenever its status is not up to date.
 func (s *subscriber) quotaChanged(c *changes.Change) {
+	name := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
 	s.mu.Lock()
-	s.charged[c.Namespace] = max(s.charged[c.Namespace], c.Revision)
-	if s.uncharged[c.Namespace] == c.Revision {
-		s.uncharged[c.Namespace] = 0 // charged
+	if c.Value == nil {
+		delete(s.charged, name)
+	} else {
+		s.charged[name] = c.Revision
+	}
+	if s.waiting[name] == c.Revision {
+		s.waiting[name] = 0 // charged
 	}
 	synced := s.synced
 	s.mu.Unlock()
-	if c.Value == nil {
+	if c.Value == nil || synced && s.isUpToDate(c) {
 		return
 	}
-	if synced && s.isUpToDate(c) {
-		return
-	}
-	s.queue.Add(types.NamespacedName{Namespace: c.Namespace, Name: c.Name})
+	s.queue.Add(name)
 }
 
 // isUpToDate reports whether the status of a changed quota is up to date.
@@ -237,35 +237,45 @@ func (s *subscriber) decode(resource changes.Resource, value []byte, revision in
 	return resource.Kind.DecodeStored(value, revision)
 }
 
-// seemsUncharged reports whether quotas count a change but the feed has not reported the charge. The feed may
-// report the charge later, at the returned revision.
-func (s *subscriber) seemsUncharged(resource changes.Resource, c *changes.Change) (revision int64, uncharged bool) {
+// uncharged returns the quotas that count a change but for which the feed has not reported the charge. The feed
+// may report the charge later, at the returned revision.
+func (s *subscriber) uncharged(resource changes.Resource, c *changes.Change) (revision int64, names []types.NamespacedName) {
 	revision = chargeRevision(c)
-	charged := s.isCharged(c.Namespace, revision)
-	if charged && c.Value != nil {
-		return revision, false
+	all := s.config.Ledger.Quotas(c.Namespace)
+	uncharged := s.withoutCharge(all, revision)
+	if len(uncharged) == 0 && c.Value != nil {
+		return revision, nil
 	}
 	obj, err := s.decode(resource, c.Value, c.Revision)
 	if err != nil {
-		return revision, false // quotas do not count undecodable objects
+		return revision, nil // quotas do not count undecodable objects
 	}
 	old, err := s.decode(resource, c.Prev, c.Revision)
 	switch {
 	case err != nil:
-		return revision, !charged
 	case c.Value == nil && quota.IsOverduePod(s.ctx, old):
 		// The charge for the deletion does not include the usage that ended with the pod's deadline.
-		return unknownRevision, true
-	case charged:
-		return revision, false
+		revision, uncharged = unknownRevision, all
+	default:
+		uncharged = quota.Affected(s.ctx, &quota.Write{Resource: resource.GroupResource(), Namespace: c.Namespace, Object: obj, Old: old}, uncharged)
 	}
-	return revision, s.config.Ledger.IsUncharged(s.ctx, &quota.Write{Resource: resource.GroupResource(), Namespace: c.Namespace, Object: obj, Old: old})
+	for _, q := range uncharged {
+		names = append(names, types.NamespacedName{Namespace: c.Namespace, Name: q.Name})
+	}
+	return revision, names
 }
 
-func (s *subscriber) isCharged(namespace string, revision int64) bool {
+// withoutCharge returns the quotas that were not written at a revision.
+func (s *subscriber) withoutCharge(quotas []*corev1.ResourceQuota, revision int64) []*corev1.ResourceQuota {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.charged[namespace] == revision
+	var without []*corev1.ResourceQuota
+	for _, q := range quotas {
+		if s.charged[types.NamespacedName{Namespace: q.Namespace, Name: q.Name}] != revision {
+			without = append(without, q)
+		}
+	}
+	return without
 }
 
 // sync computes the usage of a quota, and schedules the next computation.

@@ -81,18 +81,19 @@ func DependsOnContents(resource schema.GroupResource) bool {
 	return e.readsContents()
 }
 
-// IsUncharged reports whether a write without a charge should have been charged to a quota of its namespace.
-func (l *Ledger) IsUncharged(ctx context.Context, w *Write) bool {
+// Affected returns the quotas whose usage a write changes. The result does not depend on charges.
+func Affected(ctx context.Context, w *Write, quotas []*corev1.ResourceQuota) []*corev1.ResourceQuota {
 	m, ok := measure(ctx, w)
 	if !ok {
-		return false
+		return nil
 	}
-	for _, quota := range l.Quotas(w.Namespace) {
+	var affected []*corev1.ResourceQuota
+	for _, quota := range quotas {
 		if m.change(quota) != nil {
-			return true
+			affected = append(affected, quota)
 		}
 	}
-	return false
+	return affected
 }
 
 // IsOverduePod reports whether an object is a pod whose deletion deadline has passed. A quota may still
