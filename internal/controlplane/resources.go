@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/apis/aggregated"
@@ -15,6 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/filters/authn"
 	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/registry/quota"
+	"mainstay.dev/mainstay/internal/storage"
 )
 
 // resources contains all resources of a control plane, that is, built-in resources, custom
@@ -52,7 +54,7 @@ func observedResources() []schema.GroupResource {
 
 func newResources(s *settings, access *loopbackAccess, authorization *authorization, tokens authn.Tokens, ledger *quota.Ledger) (*resources, error) {
 	observers := newObservers(append(observedResources(), authorization.resources()...), []schema.GroupResource{quota.Resource()})
-	storage, err := newObjectStorage(s, observers, ledger)
+	objects, err := newObjectStorage(s, observers, ledger)
 	if err != nil {
 		return nil, err
 	}
@@ -64,10 +66,13 @@ func newResources(s *settings, access *loopbackAccess, authorization *authorizat
 		}),
 	}
 	rows := newRowEnv(s, rowDependencies{
-		storage: storage.open, resources: r.finder, authorization: authorization, tokens: tokens, documents: r.documents,
+		storage: objects.open, resources: r.finder, authorization: authorization, tokens: tokens, documents: r.documents,
 		proxy: r.connections.nodes, cluster: r.connections.cluster,
 	})
-	r.builtin, r.kubelets = newBuiltinResources(storage, rows, declared), rows.Connections.Kubelets
+	if s.pluginEnabled(namespaceLifecycle) {
+		objects.namespaces = func() storage.Interface { return rows.Store(corev1.Resource("namespaces")).Storage }
+	}
+	r.builtin, r.kubelets = newBuiltinResources(objects, rows, declared), rows.Connections.Kubelets
 	if r.definitions, err = newCustomResources(s, r.builtin, r.connections, r.documents, r.versions); err != nil {
 		return nil, err
 	}

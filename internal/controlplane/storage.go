@@ -21,6 +21,8 @@ type objectStorage struct {
 	ledger *quota.Ledger
 	// limits limits the writes of clients; nil means no limits.
 	limits ObjectLimits
+	// namespaces returns the storage of the namespaces. It is nil if the plugin NamespaceLifecycle is disabled.
+	namespaces func() storage.Interface
 	// uncached contains the built-in resources without a watch cache.
 	uncached map[schema.GroupResource]bool
 }
@@ -62,6 +64,9 @@ func (o *objectStorage) openCharged(spec storage.Spec) (storage.Interface, error
 	}
 	if !spec.Namespaced {
 		return opened, nil
+	}
+	if o.namespaces != nil {
+		opened = &namespacedStorage{opened, spec.Resource, o.namespaces}
 	}
 	if o.ledger != nil {
 		opened = o.ledger.Account(spec.Resource, opened)

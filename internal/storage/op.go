@@ -26,8 +26,13 @@ type OpRequest struct {
 	// TTL is the time after which the object is removed; 0 means never.
 	TTL time.Duration
 	// Unchanged, if not nil, is the version that an object must have at the commit. The object is not
-	// written, and all other fields are ignored.
+	// written, and all other fields except Recheck are ignored.
 	Unchanged *Version
+	// Recheck is called with the object's current record, or with nil if the object does not exist, if the
+	// object is not Unchanged at the commit. If it returns an error, the write fails with this error. Otherwise,
+	// the commit is repeated and requires the version of the record. If Recheck is nil, the write fails with an
+	// *OpConflictError. An Op with Recheck has no effect on writes to other backends.
+	Recheck func(*codec.Record) error
 }
 
 // Version identifies an object at a revision.
@@ -43,6 +48,8 @@ type Op struct {
 	backend kv.Backend
 	op      kv.Op
 	record  *uncommittedRecord // nil for a check
+	// recheck is called with the current entry of a changed object; see OpRequest.Recheck. It may be nil.
+	recheck func(context.Context, *kv.Entry) error
 	// observer is notified after the commit. It may be nil.
 	observer *Observer
 }
@@ -67,7 +74,7 @@ func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 	o := &Op{backend: s.backend}
 	switch {
 	case req.Unchanged != nil:
-		return s.prepareCheck(req.Unchanged)
+		return s.prepareCheck(req.Unchanged, req.Recheck)
 	case req.Object != nil:
 		o.name = types.NamespacedName{Namespace: req.Object.GetNamespace(), Name: req.Object.GetName()}
 	case req.Current != nil:
@@ -104,12 +111,25 @@ func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 }
 
 // prepareCheck returns an Op that requires a version of an object, without a record.
-func (s *Store) prepareCheck(version *Version) (*Op, error) {
+func (s *Store) prepareCheck(version *Version, recheck func(*codec.Record) error) (*Op, error) {
 	key, err := s.Key(version.Name)
 	if err != nil {
 		return nil, err
 	}
-	return &Op{name: version.Name, backend: s.backend, op: kv.Op{Key: key, Kind: kv.OpCheck, Expect: kv.Revision(version.Revision)}}, nil
+	o := &Op{name: version.Name, backend: s.backend, op: kv.Op{Key: key, Kind: kv.OpCheck, Expect: kv.Revision(version.Revision)}}
+	if recheck != nil {
+		o.recheck = func(ctx context.Context, entry *kv.Entry) error {
+			if entry == nil {
+				return recheck(nil)
+			}
+			record, err := s.Record(ctx, entry)
+			if err != nil {
+				return err
+			}
+			return recheck(record)
+		}
+	}
+	return o, nil
 }
 
 // commit commits the write of one object together with other writes. If a condition of the other writes
@@ -139,41 +159,64 @@ func (s *Store) commitToOthers(ctx context.Context, with []*Op) (own []*Op, err 
 		}
 		var there, others []*Op
 		for _, o := range with {
-			if o.backend == with[i].backend {
-				there = append(there, o)
-			} else {
+			switch {
+			case o.backend != with[i].backend:
 				others = append(others, o)
+			case o.recheck == nil:
+				there = append(there, o)
 			}
 		}
-		if _, err := commitTogether(ctx, with[i].backend, nil, there); err != nil {
-			return nil, err
+		if len(there) > 0 {
+			if _, err := commitTogether(ctx, with[i].backend, nil, there); err != nil {
+				return nil, err
+			}
 		}
 		with = others
 	}
 }
 
-// commitTogether commits ops and with to one backend. If a condition of with fails, it returns an
-// *OpConflictError. If only a condition of ops fails, it returns a result whose Committed is false.
+// commitTogether commits ops and with to one backend. If a condition of with fails, it calls its recheck function
+// and repeats the commit, or returns an *OpConflictError. If only a condition of ops fails, it returns a result
+// whose Committed is false.
 func commitTogether(ctx context.Context, backend kv.Backend, ops []kv.Op, with []*Op) (kv.CommitResult, error) {
 	first := len(ops)
 	for _, o := range with {
 		ops = append(ops, o.op)
 	}
-	end := request.MeasureLatency(ctx, request.StageStorage)
-	res, err := backend.Commit(ctx, ops...)
-	end()
-	if err != nil {
-		return res, err
-	}
-	if !res.Committed {
-		for i, o := range with {
-			if modified(res.Current[first+i]) != o.op.Expect {
-				return res, &OpConflictError{o.name}
-			}
+	for {
+		end := request.MeasureLatency(ctx, request.StageStorage)
+		res, err := backend.Commit(ctx, ops...)
+		end()
+		if err != nil {
+			return res, err
 		}
-		return res, nil
+		if res.Committed {
+			return res, observeOps(with, res.Revision)
+		}
+		changed, err := recheck(ctx, with, ops[first:], res.Current[first:])
+		if err != nil || !changed {
+			return res, err
+		}
 	}
-	return res, observeOps(with, res.Revision)
+}
+
+// recheck calls the recheck functions of the conditions that have failed, and updates these conditions in ops.
+// changed reports whether there are any. ops and current contain the operation and the current entry of each Op
+// of with.
+func recheck(ctx context.Context, with []*Op, ops []kv.Op, current []*kv.Entry) (changed bool, err error) {
+	for i, o := range with {
+		if modified(current[i]) == ops[i].Expect {
+			continue
+		}
+		if o.recheck == nil {
+			return false, &OpConflictError{o.name}
+		}
+		if err := o.recheck(ctx, current[i]); err != nil {
+			return false, err
+		}
+		ops[i].Expect, changed = modified(current[i]), true
+	}
+	return changed, nil
 }
 
 func modified(entry *kv.Entry) kv.Revision {

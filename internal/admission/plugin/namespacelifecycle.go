@@ -54,14 +54,20 @@ func (p NamespaceLifecycle) Mutate(ctx context.Context, a *admission.Attributes)
 	if err != nil {
 		return err
 	}
+	return CheckTerminating(namespace, resource, a.Name)
+}
+
+// CheckTerminating returns the API error for the creation of an object in a namespace that is being deleted. It
+// returns nil for other namespaces.
+func CheckTerminating(namespace *corev1.Namespace, resource schema.GroupResource, name string) error {
 	if namespace.Status.Phase != corev1.NamespaceTerminating {
 		return nil
 	}
-	refused := apierrors.NewForbidden(resource, a.Name,
-		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", a.Namespace))
+	refused := apierrors.NewForbidden(resource, name,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace.Name))
 	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{
 		Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace",
-		Message: fmt.Sprintf("namespace %s is being terminated", a.Namespace),
+		Message: fmt.Sprintf("namespace %s is being terminated", namespace.Name),
 	})
 	return refused
 }

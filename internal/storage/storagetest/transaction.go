@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ func transactionTests() []test {
 		{"Together", testTogether},
 		{"ConflictWritesNothing", testConflictWritesNothing},
 		{"Unchanged", testUnchanged},
+		{"Recheck", testRecheck},
 		{"UpdateTogether", testUpdateTogether},
 		{"RemoveTogether", testRemoveTogether},
 		{"TransactionsObserved", testTransactionsObserved},
@@ -133,6 +135,72 @@ func testUnchanged(e *env) {
 	if err := create("c"); !errors.As(err, new(*storage.OpConflictError)) {
 		e.Errorf("create with a deleted ticket: %v", err)
 	}
+}
+
+// testRecheck checks that a write with a failed condition is repeated if the recheck of the condition permits it.
+func testRecheck(e *env) {
+	tickets := e.tickets()
+	ticket, err := tickets.Create(e.ctx, Pod("ns", "ticket"), storage.WriteOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	errExpired, rechecked := errors.New("the ticket has expired"), 0
+	options := func() storage.WriteOptions {
+		op, err := tickets.Prepare(e.ctx, storage.OpRequest{
+			Unchanged: &storage.Version{Name: key("ns", "ticket"), Revision: ticket.Revision()},
+			Recheck: func(current *codec.Record) error {
+				rechecked++
+				if current == nil {
+					return errExpired
+				}
+				obj, err := current.Shared()
+				if err == nil && obj.GetLabels()["expired"] != "" {
+					err = errExpired
+				}
+				return err
+			},
+		})
+		if err != nil {
+			e.Fatal(err)
+		}
+		return storage.WriteOptions{With: []*storage.Op{op, e.prepare(tickets, nil, Pod("ns", fmt.Sprint("other", rechecked)))}}
+	}
+	create := func(name string, rechecks int, want error) {
+		e.Helper()
+		rechecked = 0
+		_, err := e.Create(e.ctx, Pod("ns", name), options())
+		if !errors.Is(err, want) || rechecked != rechecks {
+			e.Errorf("create %s: error %v after %d rechecks, want %v after %d", name, err, rechecked, want, rechecks)
+		}
+		if err == nil {
+			_, err = tickets.Delete(e.ctx, key("ns", "other0"), nil, storage.UpdateOptions{})
+		}
+		if err != nil && want == nil {
+			e.Error(err)
+		}
+	}
+	create("a", 0, nil)
+	create("a", 0, storage.ErrExists)
+	for _, change := range []string{"color", "expired"} {
+		if _, err := tickets.Update(e.ctx, key("ns", "ticket"), updatePod(label(change, "yes")), storage.UpdateOptions{}); err != nil {
+			e.Fatal(err)
+		}
+		if change == "color" {
+			create("b", 1, nil)
+			create("b", 1, storage.ErrExists)
+		}
+	}
+	create("c", 1, errExpired)
+	_, err = e.Update(e.ctx, key("ns", "c"), func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		return Pod("ns", "c"), options(), nil
+	}, storage.UpdateOptions{})
+	if !errors.Is(err, errExpired) {
+		e.Errorf("creation by an update with an expired ticket: %v", err)
+	}
+	if _, err := tickets.Delete(e.ctx, key("ns", "ticket"), nil, storage.UpdateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	create("c", 1, errExpired)
 }
 
 // testUpdateTogether checks that an update that starts with an outdated record calls its UpdateFunc again,

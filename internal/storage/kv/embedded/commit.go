@@ -274,7 +274,15 @@ func originOf(ops []kv.Op) []byte {
 // applyLocked adds an operation to the group and returns the size of its change in the log record, or 0 if it
 // changes nothing.
 func (s *Store) applyLocked(g *group, op *kv.Op, was *version, rev kv.Revision, origin []byte) int {
-	if op.Kind == kv.OpCheck || op.Kind == kv.OpDelete && was.entry == nil {
+	if op.Kind == kv.OpCheck {
+		// Other transactions probably check the same key, for example the namespace of a new object, and need
+		// not read it.
+		if _, ok := s.mu.recent.get(op.Key); !ok {
+			s.mu.recent.put(op.Key, *was)
+		}
+		return 0
+	}
+	if op.Kind == kv.OpDelete && was.entry == nil {
 		return 0
 	}
 	if was.expires > 0 {

@@ -8,7 +8,8 @@ const recentBytes = 2 << 20
 // entryOverhead is the estimated memory cost of an entry in addition to its bytes.
 const entryOverhead = 192
 
-// recent caches the newest version of each recently changed key, whether or not it is durable.
+// recent caches the newest version of each recently changed key, whether or not it is durable, and of some
+// other keys.
 // Invariant: it contains each key that changed at a revision greater than floor. A version that was
 // read from disk at revision R is therefore still the newest version if recent does not contain the key and R
 // is at least floor.
@@ -39,7 +40,7 @@ func (r *recent) get(key string) (version, bool) {
 	return v, ok
 }
 
-// put adds a version whose revision was just assigned.
+// put adds the newest version of a key.
 func (r *recent) put(key string, v version) {
 	r.bytes += sizeInRecent(key, v)
 	if was, ok := r.young[key]; ok {

@@ -167,3 +167,43 @@ func TestProgressBeforeRing(t *testing.T) {
 	s.ring.append(g)
 	receive(newest)
 }
+
+// TestCheckedKeyStaysInMemory checks that a key is read from disk only for the first of many transactions that
+// check it.
+func TestCheckedKeyStaysInMemory(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{InMemory: true})
+	at := put(t, s, "namespace", "a")
+	for last := at; ; {
+		s.mu.Lock()
+		_, held := s.mu.recent.get("namespace")
+		s.mu.Unlock()
+		if !held {
+			break
+		}
+		last = s.releaseMemory(last)
+	}
+	create := func(key string) bool {
+		res, err := s.Commit(t.Context(), kv.Op{Key: key, Value: []byte("x")}, kv.Op{Key: "namespace", Kind: kv.OpCheck, Expect: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Committed
+	}
+	if !create("first") {
+		t.Error("not committed")
+	}
+	s.mu.Lock()
+	v, held := s.mu.recent.get("namespace")
+	s.mu.Unlock()
+	if !held || v.entry == nil || v.entry.Modified != at {
+		t.Errorf("the checked version is not in memory: %t %+v", held, v)
+	}
+	if !create("second") {
+		t.Error("not committed")
+	}
+	put(t, s, "namespace", "b")
+	if create("third") {
+		t.Error("committed after a change of the namespace")
+	}
+}
