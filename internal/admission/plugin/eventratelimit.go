@@ -45,10 +45,11 @@ func NewEventRateLimit(c config.EventRateLimit) EventRateLimit {
 func (EventRateLimit) Name() string { return "EventRateLimit" }
 
 // Validate implements admission.Validator. Each event counts toward all limits; if several are exceeded,
-// Validate returns the error of the last one. As in kube-apiserver, events of events.k8s.io are not limited.
+// Validate returns the error of the last one. As in kube-apiserver, events of events.k8s.io and dry runs are not
+// limited.
 func (p EventRateLimit) Validate(_ context.Context, a *admission.Attributes) error {
 	event := objectOf[corev1.Event](a, "", "events")
-	if event == nil {
+	if event == nil || a.DryRun {
 		return nil
 	}
 	var err error

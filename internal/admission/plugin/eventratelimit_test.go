@@ -85,7 +85,7 @@ func TestEventRateLimitEviction(t *testing.T) {
 	}
 }
 
-// TestEventRateLimitOfOthers checks that other kinds are not limited, and that two equal limits
+// TestEventRateLimitOfOthers checks that other kinds and dry runs are not limited, and that two equal limits
 // count separately.
 func TestEventRateLimitOfOthers(t *testing.T) {
 	t.Parallel()
@@ -95,7 +95,13 @@ func TestEventRateLimitOfOthers(t *testing.T) {
 			t.Error("an object that is not an event of the core group was limited")
 		}
 	}
-	_ = p.Validate(t.Context(), eventOf("a", "u", "o"))
+	dryRun := eventOf("a", "u", "o")
+	dryRun.DryRun = true
+	for range 3 {
+		validated(t, p, dryRun, "")
+	}
+	validated(t, p, eventOf("a", "u", "o"), "")
+	validated(t, p, dryRun, "")
 	if err := p.Validate(t.Context(), eventOf("a", "u", "o")); err == nil || err.Error() != "Too many requests: limit reached on type User for key u" {
 		t.Errorf("error %v; want the error of the last exceeded limit", err)
 	}
