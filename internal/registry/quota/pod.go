@@ -178,10 +178,14 @@ func maxQuantities(lists ...corev1.ResourceList) corev1.ResourceList {
 // override replaces the containers' total with pod-level resources.
 func override(total, own corev1.ResourceList) {
 	for name, quantity := range own {
-		if name == corev1.ResourceCPU || name == corev1.ResourceMemory || podspec.IsHugePages(name) {
+		if isPodLevelResource(name) {
 			total[name] = quantity
 		}
 	}
+}
+
+func isPodLevelResource(name corev1.ResourceName) bool {
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || podspec.IsHugePages(name)
 }
 
 func add(to corev1.ResourceList, name corev1.ResourceName, quantity resource.Quantity) {
@@ -192,9 +196,10 @@ func add(to corev1.ResourceList, name corev1.ResourceName, quantity resource.Qua
 
 // podConstraints returns an error if a container of a new pod does not set a limited resource. As in
 // kube-apiserver, only cpu and memory are required, although a comment in its source calls this a mistake.
+// Nothing is required if the pod has pod-level resources.
 func podConstraints(limited []corev1.ResourceName, obj codec.Object) error {
 	pod, ok := obj.(*corev1.Pod)
-	if !ok {
+	if !ok || hasPodLevelResources(pod) {
 		return nil
 	}
 	var missing []string
@@ -219,6 +224,21 @@ func podConstraints(limited []corev1.ResourceName, obj codec.Object) error {
 		return nil
 	}
 	return errors.New("must specify " + strings.Join(missing, "; "))
+}
+
+func hasPodLevelResources(pod *corev1.Pod) bool {
+	own := pod.Spec.Resources
+	if own == nil {
+		return false
+	}
+	for _, list := range [...]corev1.ResourceList{own.Requests, own.Limits} {
+		for name := range list {
+			if isPodLevelResource(name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func isMandatory(name corev1.ResourceName) bool {
