@@ -71,11 +71,12 @@ func New(config Config) *Election {
 func (e *Election) Run(ctx context.Context, lead func(context.Context)) {
 	defer e.release(ctx)
 	for ctx.Err() == nil {
+		began := time.Now()
 		err := e.acquire(ctx)
 		switch {
 		case err == nil:
 			e.config.Logger.Info("acquired the lease of the controllers")
-			e.leadWhileRenewed(ctx, lead)
+			e.leadWhileRenewed(ctx, began, lead)
 		case errors.Is(err, errHeld):
 			e.awaitChange(ctx)
 		default:
@@ -102,29 +103,31 @@ func (e *Election) awaitChange(ctx context.Context) {
 }
 
 // leadWhileRenewed runs lead and renews the lease, until renewals have failed for renewDeadline or another
-// server holds the lease.
-func (e *Election) leadWhileRenewed(ctx context.Context, lead func(context.Context)) {
+// server holds the lease. At that time, it ends the context of lead even if a renewal has not returned yet.
+// acquired is the time at which the lease was acquired, or an earlier time.
+func (e *Election) leadWhileRenewed(ctx context.Context, acquired time.Time, lead func(context.Context)) {
 	term, end := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); lead(term) }()
 	defer func() { end(); <-done }()
-	renewed := time.Now()
-	for ctx.Err() == nil && time.Since(renewed) < renewDeadline {
-		sleep(ctx, renewPeriod)
-		attempt, stop := context.WithDeadline(ctx, renewed.Add(renewDeadline))
+	expiry := time.AfterFunc(time.Until(acquired.Add(renewDeadline)), end)
+	defer expiry.Stop()
+	for {
+		sleep(term, renewPeriod)
 		began := time.Now()
-		err := e.acquire(attempt)
-		stop()
+		err := e.acquire(term)
 		switch {
-		case err == nil:
-			renewed = began
+		case ctx.Err() != nil:
+			return
 		case errors.Is(err, errHeld):
 			e.config.Logger.Warn("lost the lease of the controllers to another server")
 			return
+		case term.Err() != nil:
+			e.config.Logger.Warn("renewal of the controllers' lease timed out; the controllers stop until it is acquired again")
+			return
+		case err == nil:
+			expiry.Reset(time.Until(began.Add(renewDeadline)))
 		}
-	}
-	if ctx.Err() == nil {
-		e.config.Logger.Warn("renewal of the controllers' lease timed out; the controllers stop until it is acquired again")
 	}
 }
 
