@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ type ImagePolicyWebhook struct {
 	onCreateOrUpdate
 	config  config.ImagePolicyWebhook
 	webhook *review.Webhook
-	reviews *lru.Cache // of *cachedReview by request
+	reviews *lru.Cache // of *cachedReview, by the SHA-256 of the request, which can have several megabytes
 }
 
 var _ admission.Validator = ImagePolicyWebhook{}
@@ -150,7 +151,8 @@ func (p ImagePolicyWebhook) review(ctx context.Context, spec *imageReviewSpec) (
 	if err != nil {
 		return nil, err
 	}
-	if known, ok := p.reviews.Get(string(asked)); ok {
+	key := sha256.Sum256(asked)
+	if known, ok := p.reviews.Get(key); ok {
 		if kept := known.(*cachedReview); time.Now().Before(kept.until) {
 			return &kept.status, nil
 		}
@@ -164,7 +166,7 @@ func (p ImagePolicyWebhook) review(ctx context.Context, spec *imageReviewSpec) (
 		ttl = p.config.AllowTTL
 	}
 	if ttl > 0 {
-		p.reviews.Add(string(asked), &cachedReview{*status, time.Now().Add(ttl)})
+		p.reviews.Add(key, &cachedReview{*status, time.Now().Add(ttl)})
 	}
 	return status, nil
 }

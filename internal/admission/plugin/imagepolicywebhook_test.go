@@ -2,8 +2,10 @@ package plugin_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -132,4 +134,27 @@ func TestImagePolicyWebhookFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestImagePolicyCacheSize checks that the cache of responses does not retain the requests. It measures the heap,
+// so it does not run in parallel with other tests.
+func TestImagePolicyCacheSize(t *testing.T) {
+	p := newImageWebhook(t, func(w http.ResponseWriter, _ *imagepolicyv1alpha1.ImageReview) {
+		_, _ = w.Write([]byte(`{"status":{"allowed":true}}`))
+	}).plugin()
+	heap := func() uint64 {
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	const n, size = 100, 1 << 20
+	before := heap()
+	for i := range n {
+		validated(t, p, creating(pods(), podNamed("x", withImage(strings.Repeat("i", size)+fmt.Sprint(i)))), "")
+	}
+	if after := heap(); after > before+n*size/2 {
+		t.Errorf("the heap has grown by %d bytes after %d reviews of %d bytes", after-before, n, size)
+	}
+	runtime.KeepAlive(p)
 }
