@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"mainstay.dev/mainstay/internal/admission"
 )
@@ -31,11 +32,11 @@ func (DenyServiceExternalIPs) Validate(_ context.Context, a *admission.Attribute
 	if service == nil {
 		return nil
 	}
-	var had []string
+	var had sets.Set[string]
 	if old := oldOf[corev1.Service](a); old != nil {
-		had = old.Spec.ExternalIPs
+		had = sets.New(old.Spec.ExternalIPs...)
 	}
-	isNew := func(ip string) bool { return !slices.Contains(had, ip) }
+	isNew := func(ip string) bool { return !had.Has(ip) }
 	if slices.ContainsFunc(service.Spec.ExternalIPs, isNew) {
 		return reject(a, errors.New("Use of external IPs is denied by admission control"))
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/admission"
 	"mainstay.dev/mainstay/internal/admission/config"
@@ -354,4 +355,20 @@ func TestPodTolerationRestrictionConfig(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLongUpdates updates objects with lists of the maximum request size. Comparing all pairs would take minutes.
+func TestLongUpdates(t *testing.T) {
+	t.Parallel()
+	const n = 200_000
+	service, pod := &corev1.Service{}, podNamed("x")
+	for i := range n {
+		service.Spec.ExternalIPs = append(service.Spec.ExternalIPs, fmt.Sprint("10.", n+i))
+		pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{UID: types.UID(fmt.Sprint(n + i)), BlockOwnerDeletion: ptr(true)})
+	}
+	reversedService, reversedPod := service.DeepCopy(), pod.DeepCopy()
+	slices.Reverse(reversedService.Spec.ExternalIPs)
+	slices.Reverse(reversedPod.OwnerReferences)
+	validated(t, plugin.DenyServiceExternalIPs{}, updating(resource("", "services", ""), reversedService, service), "")
+	validated(t, plugin.OwnerReferencesPermissionEnforcement{Authorizer: verbs{"delete pods"}}, updating(pods(), reversedPod, pod), "")
 }

@@ -3,11 +3,11 @@ package plugin
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/admission"
 	"mainstay.dev/mainstay/internal/authorizer"
@@ -60,8 +60,12 @@ func (p OwnerReferencesPermissionEnforcement) Validate(ctx context.Context, a *a
 			return err
 		}
 	}
+	blocked := map[types.UID]bool{}
+	for i := range had {
+		blocked[had[i].UID] = blocked[had[i].UID] || blocks(&had[i])
+	}
 	for i := range owners {
-		if blocks(&owners[i]) && !slices.ContainsFunc(had, func(o metav1.OwnerReference) bool { return o.UID == owners[i].UID && blocks(&o) }) {
+		if blocks(&owners[i]) && !blocked[owners[i].UID] {
 			if err := p.authorizeBlocking(ctx, a, &owners[i]); err != nil {
 				return err
 			}
