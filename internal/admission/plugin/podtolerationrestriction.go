@@ -62,7 +62,11 @@ func (p PodTolerationRestriction) Mutate(ctx context.Context, a *admission.Attri
 		more = append(more, corev1.Toleration{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 	}
 	if len(more) > 0 {
-		pod.Spec.Tolerations = mergeTolerations(pod.Spec.Tolerations, more)
+		merged, err := mergeTolerations(pod.Spec.Tolerations, more)
+		if err != nil {
+			return reject(a, err)
+		}
+		pod.Spec.Tolerations = merged
 	}
 	return p.Validate(ctx, a)
 }
@@ -78,8 +82,10 @@ func (p PodTolerationRestriction) Validate(ctx context.Context, a *admission.Att
 	if err != nil || len(allowed) == 0 {
 		return err
 	}
-	set := newTolerationSet(allowed)
-	isForeign := func(t corev1.Toleration) bool { return !set.covers(&t) }
+	if err := checkCount(pod.Spec.Tolerations); err != nil {
+		return reject(a, err)
+	}
+	isForeign := func(t corev1.Toleration) bool { return !coveredBy(allowed, &t, false) }
 	if slices.ContainsFunc(pod.Spec.Tolerations, isForeign) {
 		return errors.New("pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist")
 	}

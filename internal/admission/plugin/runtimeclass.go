@@ -102,7 +102,11 @@ func schedule(a *admission.Attributes, spec *corev1.PodSpec, scheduling *nodev1.
 		spec.NodeSelector = make(map[string]string, len(scheduling.NodeSelector))
 	}
 	maps.Copy(spec.NodeSelector, scheduling.NodeSelector)
-	spec.Tolerations = mergeTolerations(spec.Tolerations, scheduling.Tolerations)
+	merged, err := mergeTolerations(spec.Tolerations, scheduling.Tolerations)
+	if err != nil {
+		return reject(a, err)
+	}
+	spec.Tolerations = merged
 	return nil
 }
 

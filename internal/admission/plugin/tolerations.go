@@ -1,105 +1,52 @@
 package plugin
 
 import (
-	"math"
+	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mergeTolerations concatenates two lists, and omits tolerations that are covered by another one.
-func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
-	all := make([]corev1.Toleration, 0, len(first)+len(second))
-	all = append(append(all, first...), second...)
-	later, covered := newTolerationSet(nil), make([]bool, len(all))
-	for i := len(all) - 1; i >= 0; i-- {
-		covered[i] = later.coversOther(&all[i])
-		later.add(&all[i])
+// maxTolerations is the maximum number of tolerations of a pod that are compared with each other, because the time
+// is quadratic. kube-apiserver has no limit.
+const maxTolerations = 1000
+
+// checkCount returns an error if there are too many tolerations to compare them.
+func checkCount(tolerations []corev1.Toleration) error {
+	if n := len(tolerations); n > maxTolerations {
+		return fmt.Errorf("the pod has %d tolerations, and at most %d can be compared", n, maxTolerations)
 	}
-	kept, merged := newTolerationSet(nil), make([]corev1.Toleration, 0, len(all))
+	return nil
+}
+
+// mergeTolerations concatenates two lists, and omits tolerations that are covered by another one. It returns an
+// error if there are more than maxTolerations.
+func mergeTolerations(first, second []corev1.Toleration) ([]corev1.Toleration, error) {
+	all := slices.Concat(first, second)
+	if err := checkCount(all); err != nil {
+		return nil, err
+	}
+	merged := make([]corev1.Toleration, 0, len(all))
 	for i := range all {
-		if !covered[i] && !kept.covers(&all[i]) {
-			kept.add(&all[i])
+		if !coveredBy(merged, &all[i], false) && !coveredBy(all[i+1:], &all[i], true) {
 			merged = append(merged, all[i])
 		}
 	}
-	return merged
+	return merged, nil
 }
 
-// tolerationSet is a set of tolerations. A lookup does not depend on the number of tolerations.
-type tolerationSet struct {
-	exact map[exactToleration]bool
-	// longest contains the two longest tolerations of each class. The second one decides if the first one is
-	// equal to the toleration that is looked up.
-	longest map[tolerationClass][2]*corev1.Toleration
-}
-
-// exactToleration is a comparable form of a toleration.
-type exactToleration struct {
-	corev1.Toleration // without TolerationSeconds
-	limited           bool
-	seconds           int64
-}
-
-func exactly(t *corev1.Toleration) exactToleration {
-	e := exactToleration{Toleration: *t}
-	if s := t.TolerationSeconds; s != nil {
-		e.TolerationSeconds, e.limited, e.seconds = nil, true, *s
-	}
-	return e
-}
-
-// tolerationClass contains the fields that, together with the duration, determine what a toleration covers.
-type tolerationClass struct {
-	key, value string // value is empty for the operator Exists
-	operator   corev1.TolerationOperator
-	effect     corev1.TaintEffect
-}
-
-// newTolerationSet returns a set that refers to the tolerations of a list.
-func newTolerationSet(list []corev1.Toleration) *tolerationSet {
-	s := &tolerationSet{exact: map[exactToleration]bool{}, longest: map[tolerationClass][2]*corev1.Toleration{}}
+// coveredBy reports whether a toleration in the list covers t. If another is true, tolerations that are equal
+// to t are ignored.
+func coveredBy(list []corev1.Toleration, t *corev1.Toleration, another bool) bool {
 	for i := range list {
-		s.add(&list[i])
-	}
-	return s
-}
-
-func (s *tolerationSet) add(t *corev1.Toleration) {
-	e := exactly(t)
-	if s.exact[e] {
-		return
-	}
-	s.exact[e] = true
-	class := tolerationClass{t.Key, t.Value, t.Operator, t.Effect}
-	if t.Operator == corev1.TolerationOpExists {
-		class.value = ""
-	}
-	longest := s.longest[class]
-	switch {
-	case longest[0] == nil || duration(t) > duration(longest[0]):
-		longest[0], longest[1] = t, longest[0]
-	case longest[1] == nil || duration(t) > duration(longest[1]):
-		longest[1] = t
-	}
-	s.longest[class] = longest
-}
-
-// covers reports whether the set contains t or a toleration that covers t.
-func (s *tolerationSet) covers(t *corev1.Toleration) bool {
-	return s.exact[exactly(t)] || s.coversOther(t)
-}
-
-// coversOther reports whether the set contains a toleration that covers t and is not equal to t.
-func (s *tolerationSet) coversOther(t *corev1.Toleration) bool {
-	for _, key := range [...]string{t.Key, ""} {
-		for _, effect := range [...]corev1.TaintEffect{t.Effect, ""} {
-			for _, class := range [...]tolerationClass{{key, "", corev1.TolerationOpExists, effect}, {key, t.Value, corev1.TolerationOpEqual, effect}, {key, t.Value, "", effect}} {
-				for _, wide := range s.longest[class] {
-					if wide != nil && covers(wide, t) && exactly(wide) != exactly(t) {
-						return true
-					}
-				}
+		if equalTolerations(&list[i], t) {
+			if !another {
+				return true
 			}
+			continue
+		}
+		if covers(&list[i], t) {
+			return true
 		}
 	}
 	return false
@@ -122,21 +69,14 @@ func covers(wide, t *corev1.Toleration) bool {
 }
 
 func lastsAsLong(wide, t *corev1.Toleration) bool {
-	if !isLimited(wide) {
+	if wide.Effect != corev1.TaintEffectNoExecute || wide.TolerationSeconds == nil {
 		return true
 	}
 	return t.TolerationSeconds != nil && *t.TolerationSeconds <= *wide.TolerationSeconds
 }
 
-// isLimited reports whether a toleration ends after TolerationSeconds. Other effects ignore this field.
-func isLimited(t *corev1.Toleration) bool {
-	return t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil
-}
-
-// duration returns the duration of a toleration, in seconds.
-func duration(t *corev1.Toleration) int64 {
-	if !isLimited(t) {
-		return math.MaxInt64
-	}
-	return *t.TolerationSeconds
+func equalTolerations(a, b *corev1.Toleration) bool {
+	as, bs := a.TolerationSeconds, b.TolerationSeconds
+	sameTime := (as == nil) == (bs == nil) && (as == nil || *as == *bs)
+	return sameTime && a.Key == b.Key && a.Operator == b.Operator && a.Value == b.Value && a.Effect == b.Effect
 }
