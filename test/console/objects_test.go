@@ -35,6 +35,7 @@ func TestObjects(t *testing.T) {
 		{"EditErrors", testEditErrors},
 		{"Validation", testValidation},
 		{"EditConflict", testEditConflict},
+		{"SessionEnds", testSessionEnds},
 		{"Delete", testDelete},
 		{"ScaleAndRestart", testScaleAndRestart},
 		{"Map", testMap},

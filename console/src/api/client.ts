@@ -37,10 +37,14 @@ export interface Credentials {
 
 /** Client sends requests to one control plane, at the present or at a past time. */
 export class Client {
-  /** base is the prefix of all paths: "", /clusters/NAME, /at/MOMENT or both. */
+  /** The response that ended the session. Further requests fail without being sent. */
+  private rejection: APIError | undefined;
+
+  /** base is the prefix of all paths: "", /clusters/NAME, /at/MOMENT or both. A rejected token does not end the session of a lenient client. */
   constructor(
     readonly base: string,
     private readonly credentials: Credentials,
+    private readonly lenient = false,
   ) {}
 
   /**
@@ -48,11 +52,12 @@ export class Client {
    * session, because a token of one control plane is not valid in another one.
    */
   at(base: string): Client {
-    return new Client(base, { ...this.credentials, expired: () => undefined });
+    return new Client(base, this.credentials, true);
   }
 
   /** Sends a request. Throws an APIError if the response is not successful. */
   async send(path: string, options: RequestOptions = {}): Promise<Response> {
+    if (this.rejection) throw this.rejection;
     const headers: Record<string, string> = { Accept: options.accept ?? "application/json" };
     if (this.credentials.token) headers["Authorization"] = `Bearer ${this.credentials.token}`;
     let body: string | undefined;
@@ -70,8 +75,12 @@ export class Client {
       throw new APIError(0, { kind: "Status", message: "The server cannot be reached." });
     }
     if (response.ok) return response;
-    if (response.status === 401) this.credentials.expired();
-    throw await errorOf(response);
+    const error = await errorOf(response);
+    if (response.status === 401 && !this.lenient) {
+      this.rejection = error;
+      this.credentials.expired();
+    }
+    throw error;
   }
 
   /** Returns the parsed response, in which large integers are of the type bigint. */

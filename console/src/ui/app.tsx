@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Client } from "../api/client";
+import { Client, type Credentials } from "../api/client";
 import { type Discovery, discover } from "../api/discovery";
 import { Admission } from "../views/admission";
 import { ControlPlanes } from "../views/controlplanes";
@@ -10,7 +10,7 @@ import { ObjectPage } from "../views/object";
 import { Overview } from "../views/overview";
 import { Permissions } from "../views/permissions";
 import { Server } from "../views/server";
-import { SignIn, takeCode } from "../views/signin";
+import { SignIn, SignInAgain, takeCode } from "../views/signin";
 import { type App, AppContext, useLoad } from "./context";
 import { type Place, joinBase, parsePlace, splitBase, urlOf } from "./location";
 import { Palette } from "./palette";
@@ -24,23 +24,38 @@ function currentPlace(): Place {
 
 /** The whole page: the sign-in form, or the console. */
 export function Page() {
-  const [token, setToken] = useState<string | undefined>();
-  const [problem, setProblem] = useState("");
+  const [session, setSession] = useState<Session | undefined>();
   const [code, setCode] = useState(takeCode);
-  const signedIn = (value: string): void => {
-    setProblem("");
+  const signedIn = (token: string): void => {
     setCode(""); // it can be used once
-    setToken(value);
+    const expired = (): void => setSession((now) => (now?.credentials === credentials ? { credentials, ended: true } : now));
+    const credentials: Credentials = { token, expired };
+    setSession({ credentials, ended: false });
   };
-  if (token === undefined) return <SignIn code={code} problem={problem} signedIn={signedIn} />;
-  const expired = (): void => {
-    setProblem("The session has ended. Sign in again.");
-    setToken(undefined);
-  };
-  return <Console token={token} expired={expired} signOut={() => setToken(undefined)} />;
+  if (!session) {
+    return (
+      <main class="signin">
+        <SignIn code={code} problem="" signedIn={signedIn} />
+      </main>
+    );
+  }
+  const signOut = (): void => setSession(undefined);
+  return (
+    <>
+      <Console session={session} signOut={signOut} />
+      {session.ended && <SignInAgain signedIn={signedIn} signOut={signOut} />}
+    </>
+  );
 }
 
-function Console(props: { token: string; expired: () => void; signOut: () => void }) {
+interface Session {
+  credentials: Credentials;
+  /** The server no longer accepts the credentials. */
+  ended: boolean;
+}
+
+function Console(props: { session: Session; signOut: () => void }) {
+  const { credentials, ended } = props.session;
   const [place, setPlace] = useState(currentPlace);
   const [message, setMessage] = useState("");
   const [palette, setPalette] = useState(false);
@@ -63,11 +78,12 @@ function Console(props: { token: string; expired: () => void; signOut: () => voi
     window.addEventListener("keydown", pressed);
     return () => window.removeEventListener("keydown", pressed);
   }, []);
-  const client = useMemo(() => new Client(place.base, { token: props.token, expired: props.expired }), [place.base, props.token]);
-  const loaded = useLoad(async () => ({ base: place.base, discovery: await discover(client) }), [client]);
+  const client = useMemo(() => new Client(place.base, credentials), [place.base, credentials]);
+  const loaded = useLoad(async () => ({ base: place.base, discovery: await discover(client) }), [place.base], credentials);
   const discovery = loaded.value?.discovery;
   const { cluster } = splitBase(place.base);
-  const user = useLoad(() => whoAmI(client.at(joinBase(cluster, ""))), [props.token, cluster]);
+  const user = useLoad(async () => ({ cluster, ...(await whoAmI(client.at(joinBase(cluster, "")))) }), [credentials, cluster]);
+  const generation = useGeneration(user.value);
 
   const timer = useRef(0);
   const notify = useCallback((text: string) => {
@@ -103,15 +119,23 @@ function Console(props: { token: string; expired: () => void; signOut: () => voi
         <main id="main" tabIndex={0}>
           {loaded.error && <Failure message={loaded.error} retry={loaded.reload} />}
           {loaded.value?.base !== place.base && !loaded.error && <Loading />}
-          {discovery && loaded.value?.base === place.base && <View key={place.base} place={place} discovery={discovery} />}
+          {discovery && loaded.value?.base === place.base && <View key={`${generation} ${place.base}`} place={place} discovery={discovery} />}
         </main>
       </div>
-      {palette && discovery && <Palette close={() => setPalette(false)} />}
+      {palette && discovery && !ended && <Palette close={() => setPalette(false)} />}
       <div class="toast" role="status" aria-live="polite">
         {message}
       </div>
     </AppContext.Provider>
   );
+}
+
+/** Counts the changes of the user of a control plane. The next user must not see what the previous one has read or typed. */
+function useGeneration(user: (UserInfo & { cluster: string }) | undefined): number {
+  const known = useRef({ user, generation: 0 }).current;
+  if (user && known.user && user.cluster === known.user.cluster && user.username !== known.user.username) known.generation++;
+  known.user = user ?? known.user;
+  return known.generation;
 }
 
 interface UserInfo {

@@ -42,7 +42,7 @@ export interface Loaded<T> {
  * Loads a value when one of the dependencies changes, and again when the tick changes unless it is still being loaded. A failed
  * repetition keeps the value. The signal is aborted when the result is no longer needed.
  */
-export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, dependencies: unknown[], tick = 0): Loaded<T> {
+export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, dependencies: unknown[], tick: unknown = 0): Loaded<T> {
   const [state, setState] = useState<{ value: T | undefined; error: string }>({ value: undefined, error: "" });
   const [attempt, setAttempt] = useState(0);
   const running = useRef<AbortController>();

@@ -109,7 +109,7 @@ function useObject(resource: Resource, namespace: string, name: string): LiveObj
           }
           const code = error instanceof APIError ? error.code : 0;
           setState((old) => (code === 404 && old.object ? { ...old, deleted: true } : { ...old, error: messageOf(error) }));
-          if (code === 404 || code === 403) return; // a user may have permission to get the object, but not to watch it
+          if (code === 401 || code === 403 || code === 404) return; // a user may have permission to get the object, but not to watch it
           await new Promise((resolve) => setTimeout(resolve, 2000));
         }
       }

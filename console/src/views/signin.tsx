@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Client, messageOf } from "../api/client";
 import { type Provider, readProviders, signInWithOIDC } from "../api/oidc";
 import { parsePlace } from "../ui/location";
@@ -55,7 +55,7 @@ export function SignIn(props: { code: string; problem: string; signedIn: (token:
   };
   const label = local ? "One-time code" : "Bearer token";
   return (
-    <main class="signin">
+    <>
       <h1>Mainstay</h1>
       {error && <Failure message={error} />}
       {local !== undefined && (
@@ -80,7 +80,22 @@ export function SignIn(props: { code: string; problem: string; signedIn: (token:
           The page has the permissions of the token. The token stays in the memory of this page. Without a token, run <code>mainstay console</code> with your kubeconfig.
         </Note>
       )}
-    </main>
+    </>
+  );
+}
+
+/** The form above a page whose session has ended. The page below remains, because it can contain unsaved changes. */
+export function SignInAgain(props: { signedIn: (token: string) => void; signOut: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const show = (): void => dialog.current?.showModal();
+  useEffect(show, []);
+  return (
+    <dialog ref={dialog} class="signin" aria-label="Sign in again" onCancel={(event) => event.preventDefault()} onClose={show}>
+      <SignIn code="" problem="The session has ended. Sign in again." signedIn={props.signedIn} />
+      <footer>
+        <button onClick={props.signOut}>Sign out and discard unsaved changes</button>
+      </footer>
+    </dialog>
   );
 }
 

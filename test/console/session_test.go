@@ -1,0 +1,55 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// endSessions ends all sessions of the console, by starting more than the maximum number of sessions.
+func (c *console) endSessions(t *testing.T) {
+	t.Helper()
+	for range 40 {
+		response, err := http.Post(c.address+"/console/session", "text/plain", strings.NewReader(c.code(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			t.Fatalf("the code was not accepted: %s", response.Status)
+		}
+	}
+}
+
+// testSessionEnds checks that unsaved changes remain when the session ends.
+func testSessionEnds(t *testing.T, f *fixture) {
+	f.namespace(t, "session")
+	object := f.create(t, deployment("session", "web", 3))
+	p := f.open(t, objectsPath(object)+"?tab=YAML")
+	p.expect("status of 401")
+	p.click("Edit")
+	p.edit("Edit web", strings.Replace(manifest(t, object), "replicas: 3", "replicas: 4", 1))
+	f.console.endSessions(t)
+	p.click("Review changes")
+	p.await("The session has ended. Sign in again.")
+	p.screenshot("session-ended")
+	p.fill("One-time code", f.console.code(t))
+	p.awaitMissing("The session has ended.")
+	p.await("replicas: 4")
+	p.click("Review changes")
+	p.await("Changes", "replicas: 3", "replicas: 4")
+	p.click("Save")
+	p.await("web was saved.")
+
+	// The form is above an open dialog.
+	p.goTo("/console/objects/core/configmaps?namespace=session")
+	p.click("Create")
+	p.edit("The new object", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: unsaved, namespace: session}\n")
+	f.console.endSessions(t)
+	p.clickInDialog("Create")
+	p.await("The session has ended. Sign in again.")
+	p.fill("One-time code", f.console.code(t))
+	p.awaitMissing("The session has ended.")
+	p.clickInDialog("Create")
+	p.awaitText(`location.pathname`, "/console/objects/core/configmaps/session/unsaved")
+}
