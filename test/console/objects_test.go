@@ -20,6 +20,7 @@ func TestObjects(t *testing.T) {
 		{"List", testList},
 		{"ListFilters", testListFilters},
 		{"ListOfCustomResources", testListOfCustomResources},
+		{"LaterDefinition", testLaterDefinition},
 		{"ListOfEvents", testListOfEvents},
 		{"ListErrors", testListErrors},
 		{"LongList", testLongList},
@@ -180,6 +181,21 @@ func testListOfCustomResources(t *testing.T, f *fixture) {
 	p.screenshot("custom")
 	p.click("small")
 	p.await("note of small", "Specification")
+}
+
+// testLaterDefinition checks that an open page shows the kind of a definition that is created later, and keeps
+// its state.
+func testLaterDefinition(t *testing.T, f *fixture) {
+	p := f.open(t, "/console/objects/later.example.com/gadgets")
+	p.await("The server has no resource gadgets in the group later.example.com.")
+	other := f.open(t, "/console/objects/core/configmaps?namespace=default")
+	other.click("Create")
+	other.edit("The new object", "unsaved: true")
+	f.apply(t, "creator", strings.ReplaceAll(gadgets, "objects.example.com", "later.example.com"))
+	other.await("later.example.com", "unsaved: true")
+	_, err := p.Activate() // a hidden page does not read the resources
+	p.check(err)
+	p.await("There are no objects of the kind Gadget.")
 }
 
 func testListOfEvents(t *testing.T, f *fixture) {

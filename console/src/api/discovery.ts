@@ -1,3 +1,4 @@
+import { equal } from "../model/merge";
 import type { Client } from "./client";
 
 /** A resource of the API. */
@@ -103,8 +104,8 @@ export function pathOf(resource: Pick<Resource, "group" | "version" | "name" | "
 
 const discoveryType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/** Reads the resources of a control plane (aggregated discovery, KEP-3352). */
-export async function discover(client: Client): Promise<Discovery> {
+/** Reads the resources of a control plane (aggregated discovery, KEP-3352). Unchanged resources are the same objects as in the previous result. */
+export async function discover(client: Client, previous?: Discovery): Promise<Discovery> {
   const documents = await Promise.all(["/api", "/apis"].map((path) => client.json<DiscoveryDocument>(path, { accept: discoveryType })));
   const found = new Map<string, Resource>();
   for (const group of documents.flatMap((document) => document.items ?? [])) {
@@ -113,12 +114,16 @@ export async function discover(client: Client): Promise<Discovery> {
       for (const resource of version.resources ?? []) {
         const key = keyOf(name, resource.resource);
         if (found.has(key)) continue; // the first version is the preferred one
-        found.set(key, {
+        const read: Resource = {
           group: name, version: version.version, name: resource.resource, kind: resource.responseKind?.kind ?? "", namespaced: resource.scope === "Namespaced",
           verbs: resource.verbs ?? [], shortNames: resource.shortNames ?? [], subresources: (resource.subresources ?? []).map((sub) => sub.subresource),
-        });
+        };
+        const known = previous?.find(name, resource.resource);
+        found.set(key, known && equal(known, read) ? known : read);
       }
     }
   }
-  return new Discovery([...found.values()], client.base.includes("/at/"));
+  const resources = [...found.values()];
+  const changed = resources.length !== previous?.resources.length || resources.some((resource, i) => resource !== previous.resources[i]);
+  return changed ? new Discovery(resources, client.base.includes("/at/")) : previous;
 }

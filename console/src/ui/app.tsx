@@ -11,7 +11,7 @@ import { Overview } from "../views/overview";
 import { Permissions } from "../views/permissions";
 import { Server } from "../views/server";
 import { SignIn, SignInAgain, takeCode } from "../views/signin";
-import { type App, AppContext, useLoad } from "./context";
+import { type App, AppContext, type Loaded, useLoad, useTick } from "./context";
 import { type Place, joinBase, parsePlace, splitBase, urlOf } from "./location";
 import { Palette } from "./palette";
 import { Failure, Loading, Note } from "./parts";
@@ -54,6 +54,9 @@ interface Session {
   ended: boolean;
 }
 
+/** The period of repeated reads of the resources, in milliseconds. */
+const discoveryPeriod = 10_000;
+
 function Console(props: { session: Session; signOut: () => void }) {
   const { credentials, ended } = props.session;
   const [place, setPlace] = useState(currentPlace);
@@ -79,8 +82,14 @@ function Console(props: { session: Session; signOut: () => void }) {
     return () => window.removeEventListener("keydown", pressed);
   }, []);
   const client = useMemo(() => new Client(place.base, credentials), [place.base, credentials]);
-  const loaded = useLoad(async () => ({ base: place.base, discovery: await discover(client) }), [place.base], credentials);
+  const tick = useTick(discoveryPeriod);
+  const repetition = useMemo(() => ({}), [credentials, tick]); // definitions and APIServices add and remove resources
+  const loaded: Loaded<{ base: string; discovery: Discovery }> = useLoad(
+    async () => ({ base: place.base, discovery: await discover(client, loaded.value?.base === place.base ? loaded.value.discovery : undefined) }),
+    [place.base], repetition,
+  );
   const discovery = loaded.value?.discovery;
+  const isCurrent = loaded.value?.base === place.base;
   const { cluster } = splitBase(place.base);
   const user = useLoad(async () => ({ cluster, ...(await whoAmI(client.at(joinBase(cluster, "")))) }), [credentials, cluster]);
   const generation = useGeneration(user.value);
@@ -117,9 +126,8 @@ function Console(props: { session: Session; signOut: () => void }) {
       <div class="columns">
         {discovery ? <Sidebar /> : <nav class="sidebar" />}
         <main id="main" tabIndex={0}>
-          {loaded.error && <Failure message={loaded.error} retry={loaded.reload} />}
-          {loaded.value?.base !== place.base && !loaded.error && <Loading />}
-          {discovery && loaded.value?.base === place.base && <View key={`${generation} ${place.base}`} place={place} discovery={discovery} />}
+          {!isCurrent && (loaded.error ? <Failure message={loaded.error} retry={loaded.reload} /> : <Loading />)}
+          {discovery && isCurrent && <View key={`${generation} ${place.base}`} place={place} discovery={discovery} />}
         </main>
       </div>
       {palette && discovery && !ended && <Palette close={() => setPalette(false)} />}
