@@ -239,14 +239,7 @@ func TestHistory(t *testing.T) {
 		p.awaitTrue(`location.pathname === "/console/objects/core/configmaps/shop/settings"`)
 	})
 
-	t.Run("AsOf", func(t *testing.T) {
-		p.in(t)
-		p.expect("410 (Gone)")
-		p.choose("As of", "7 days ago")
-		p.await("The state is not available")
-		p.screenshot("too-early")
-		p.clickDialog("Close")
-		p.awaitTrue(`document.querySelector(".moment select").value === ""`)
+	showTime := func(p *page) {
 		p.choose("As of", "Other time…")
 		p.await("Show the state of a time")
 		_, err := p.Eval(`(at) => {
@@ -255,10 +248,35 @@ func TestHistory(t *testing.T) {
 		}`, between.UnixMilli())
 		p.check(err)
 		p.clickDialog("Show")
+	}
+
+	t.Run("AsOf", func(t *testing.T) {
+		p.in(t)
+		p.expect("410 (Gone)")
+		p.choose("As of", "7 days ago")
+		p.await("The state is not available")
+		p.screenshot("too-early")
+		p.clickDialog("Close")
+		p.awaitTrue(`document.querySelector(".moment select").value === ""`)
+		showTime(p)
 		p.await("The page shows the state of resourceVersion ", "It cannot be changed.", "mode: first")
 		p.screenshot("as-of")
 		p.choose("As of", "Now")
 		p.await("mode: third")
+	})
+
+	// The page of an earlier state is the page that the user has opened since the selection.
+	t.Run("AsOfWhileOpening", func(t *testing.T) {
+		p := openPage(t, p.Browser(), p.console, "/console/objects/core/namespaces")
+		p.await("kube-system")
+		wait, release := p.hold(http.MethodGet, "/at/*/api")
+		showTime(p)
+		wait()
+		p.goTo("/console/objects/core/configmaps?namespace=shop")
+		p.await("settings")
+		release()
+		p.await("The page shows the state of resourceVersion ")
+		p.awaitTrue(`location.pathname.endsWith("/console/objects/core/configmaps") && location.search === "?namespace=shop"`)
 	})
 
 	t.Run("UndoUpdate", func(t *testing.T) {

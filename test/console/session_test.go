@@ -3,7 +3,12 @@ package console
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/go-rod/rod"
+	"github.com/go-rod/rod/lib/proto"
 )
 
 // endSessions ends all sessions of the console, by starting more than the maximum number of sessions.
@@ -19,6 +24,36 @@ func (c *console) endSessions(t *testing.T) {
 			t.Fatalf("the code was not accepted: %s", response.Status)
 		}
 	}
+}
+
+// hold delays requests whose URL contains part and whose method is method. wait returns when the first request has
+// arrived, and release sends the requests to the server.
+func (p *page) hold(method, part string) (wait, release func()) {
+	p.t.Helper()
+	arrived, released := make(chan struct{}, 100), make(chan struct{})
+	router := p.HijackRequests()
+	p.check(router.Add("*"+part+"*", "", func(h *rod.Hijack) {
+		if h.Request.Method() == method {
+			arrived <- struct{}{}
+			<-released
+		}
+		h.ContinueRequest(&proto.FetchContinueRequest{})
+	}))
+	go router.Run()
+	release = sync.OnceFunc(func() { close(released) })
+	p.t.Cleanup(func() {
+		release()
+		_ = router.Stop()
+	})
+	wait = func() {
+		p.t.Helper()
+		select {
+		case <-arrived:
+		case <-time.After(pageTimeout):
+			p.t.Fatalf("the page has not sent %s %s", method, part)
+		}
+	}
+	return wait, release
 }
 
 // testSessionEnds checks that unsaved changes remain when the session ends.

@@ -112,7 +112,10 @@ function Console(props: { session: Session; signOut: () => void }) {
       const now = currentPlace();
       visit(urlOf(now.base, now.path, { ...Object.fromEntries(now.query), ...changes }), true);
     },
-    setBase: (base, path) => visit(urlOf(base, path ?? place.path, path ? {} : Object.fromEntries(place.query))),
+    setBase: (base, path) => {
+      const now = currentPlace(); // the caller may have waited for a response
+      visit(urlOf(base, path ?? now.path, path ? {} : Object.fromEntries(now.query)));
+    },
   };
   useEffect(() => {
     document.title = [...place.path.filter((part) => part !== "-"), cluster, "Mainstay"].filter(Boolean).reverse().join(" · ");

@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { type Client, messageOf } from "../api/client";
 import { apiTime, dateTime } from "../model/format";
 import { useApp, useLoad } from "./context";
@@ -72,13 +72,18 @@ function MomentSelector(props: { cluster: string; moment: string }) {
   const [custom, setCustom] = useState(false);
   const [error, setError] = useState("");
   const known = moments.some(([value]) => value === props.moment);
+  const pending = useRef<AbortController>();
+  useEffect(() => () => pending.current?.abort(), [props.cluster, props.moment]); // the user opened another state
   // An age would move while the page is open, so it is replaced by the resourceVersion of its time.
   const select = async (value: string): Promise<void> => {
     setError("");
+    pending.current?.abort();
+    const { signal } = (pending.current = new AbortController());
     try {
-      app.setBase(joinBase(props.cluster, value && (await resolveMoment(app.client, props.cluster, value))));
+      const resolved = value && (await resolveMoment(app.client, props.cluster, value, signal));
+      if (!signal.aborted) app.setBase(joinBase(props.cluster, resolved));
     } catch (failure) {
-      setError(messageOf(failure));
+      if (!signal.aborted) setError(messageOf(failure));
     }
   };
   const changed = (selector: HTMLSelectElement): void => {
@@ -123,8 +128,8 @@ function MomentSelector(props: { cluster: string; moment: string }) {
   );
 }
 
-async function resolveMoment(client: Client, cluster: string, value: string): Promise<string> {
-  const response = await client.at(joinBase(cluster, value)).send("/api");
+async function resolveMoment(client: Client, cluster: string, value: string, signal: AbortSignal): Promise<string> {
+  const response = await client.at(joinBase(cluster, value)).send("/api", { signal });
   const revision = response.headers.get("Mainstay-Revision");
   return revision ? `rv/${revision}` : value;
 }
