@@ -36,6 +36,7 @@ func TestObjects(t *testing.T) {
 		{"EditErrors", testEditErrors},
 		{"Validation", testValidation},
 		{"EditConflict", testEditConflict},
+		{"EditDuringReview", testEditDuringReview},
 		{"SessionEnds", testSessionEnds},
 		{"Delete", testDelete},
 		{"ScaleAndRestart", testScaleAndRestart},

@@ -56,6 +56,42 @@ func (p *page) hold(method, part string) (wait, release func()) {
 	return wait, release
 }
 
+// testEditDuringReview checks that text typed while the server verifies a change remains.
+func testEditDuringReview(t *testing.T, f *fixture) {
+	f.namespace(t, "typing")
+	object := f.create(t, deployment("typing", "web", 3))
+	p := f.open(t, objectsPath(object)+"?tab=YAML")
+	p.click("Edit")
+	p.edit("Edit web", strings.Replace(manifest(t, object), "replicas: 3", "replicas: 4", 1))
+	wait, release := p.hold(http.MethodPut, "dryRun=All")
+	p.click("Review changes")
+	wait()
+	p.edit("Edit web", strings.Replace(manifest(t, object), "replicas: 3", "replicas: 5", 1))
+	release()
+	p.awaitTrue(`[...document.querySelectorAll("button")].every((button) => !button.disabled)`)
+	p.await("replicas: 5")
+	p.click("Review changes")
+	p.await("Changes", "replicas: 5")
+	p.click("Save")
+	p.await("web was saved.", "replicas: 5")
+
+	// The same applies to a merge after a conflict.
+	object = f.get(t, object)
+	p.click("Edit")
+	p.edit("Edit web", strings.Replace(manifest(t, object), "replicas: 5", "replicas: 6", 1))
+	f.patch(t, object, "somebody", `{"metadata":{"labels":{"team":"blue"}}}`)
+	p.expect("status of 409")
+	p.click("Review changes")
+	p.await("The object has changed since you began to edit")
+	wait, release = p.hold(http.MethodGet, "/deployments/web")
+	p.click("Merge my changes into the current object")
+	wait()
+	p.edit("Edit web", strings.Replace(manifest(t, object), "replicas: 5", "replicas: 7", 1))
+	release()
+	p.awaitMissing("The object has changed")
+	p.await("replicas: 7", "team: blue")
+}
+
 // testSessionEnds checks that unsaved changes remain when the session ends.
 func testSessionEnds(t *testing.T, f *fixture) {
 	f.namespace(t, "session")

@@ -1,4 +1,4 @@
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { APIError, messageOf } from "../../api/client";
 import { type Resource, pathOf } from "../../api/discovery";
 import type { KubeObject } from "../../api/types";
@@ -50,7 +50,7 @@ interface Review {
 function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject; close: () => void; rebase: (object: KubeObject) => void }) {
   const app = useApp();
   const before = useMemo(() => manifest(props.object), [props.object]);
-  const [text, setText] = useState(before);
+  const text = useRef(before); // the current text of the editor, which the user can change during requests
   const [start, setStart] = useState(before);
   const [review, setReview] = useState<Review>();
   const [problem, setProblem] = useState<{ message: string; fields: FieldError[]; conflict: boolean }>();
@@ -71,9 +71,11 @@ function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject;
   };
   const check = (): Promise<void> =>
     attempt(async () => {
-      const sent = parseYAML(text) as KubeObject;
+      const checked = text.current;
+      const sent = parseYAML(checked) as KubeObject;
       const result = await write(sent, "All");
-      setStart(text); // the editor is removed during the review, and mounted again with this text
+      if (text.current !== checked) return;
+      setStart(checked); // the editor is removed during the review, and mounted again with this text
       setReview({ sent, result });
     });
   const save = (): Promise<void> =>
@@ -85,9 +87,9 @@ function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject;
   const rebase = (): Promise<void> =>
     attempt(async () => {
       const live = await app.client.json<KubeObject>(path); // the watch may not have delivered the change yet
-      const merged = merge(withoutManagedFields(props.object), parseYAML(text), withoutManagedFields(live));
-      setStart(yaml(merged.value));
-      setText(yaml(merged.value));
+      const merged = merge(withoutManagedFields(props.object), parseYAML(text.current), withoutManagedFields(live));
+      text.current = yaml(merged.value);
+      setStart(text.current);
       setOverwritten(merged.conflicts);
       props.rebase(live);
     });
@@ -110,7 +112,7 @@ function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject;
     <>
       {problem && <Failure message={problem.message} />}
       {problem?.conflict && <Conflict before={props.object} live={props.live} rebase={() => void rebase()} />}
-      <Editor label={`Edit ${props.object.metadata.name}`} text={start} changed={setText} schema={schema} errors={problem?.fields ?? noErrors} />
+      <Editor label={`Edit ${props.object.metadata.name}`} text={start} changed={(value) => (text.current = value)} schema={schema} errors={problem?.fields ?? noErrors} />
       <div class="buttons">
         <button class="primary" onClick={() => void check()}>
           Review changes
