@@ -11,14 +11,19 @@ export function merge(base: unknown, mine: unknown, live: unknown, path = ""): M
   if (equal(live, base)) return { value: mine, conflicts: [] };
   if (!isObject(mine) || !isObject(live)) return { value: mine, conflicts: [path] };
   const before = isObject(base) ? base : {};
-  const value: Record<string, unknown> = {};
+  const fields: [string, unknown][] = [];
   const conflicts: string[] = [];
   for (const name of new Set([...Object.keys(live), ...Object.keys(mine)])) {
-    const field = merge(before[name], mine[name], live[name], path ? `${path}.${name}` : name);
-    if (field.value !== undefined) value[name] = field.value;
+    const field = merge(fieldOf(before, name), fieldOf(mine, name), fieldOf(live, name), path ? `${path}.${name}` : name);
+    if (field.value !== undefined) fields.push([name, field.value]);
     conflicts.push(...field.conflicts);
   }
-  return { value, conflicts };
+  return { value: Object.fromEntries(fields), conflicts };
+}
+
+/** Returns a field of an object. The name can be that of an inherited property, such as constructor or __proto__. */
+function fieldOf(object: Record<string, unknown>, name: string): unknown {
+  return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -31,5 +36,5 @@ export function equal(a: unknown, b: unknown): boolean {
   if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((item, i) => equal(item, b[i]));
   if (!isObject(a) || !isObject(b)) return false;
   const names = Object.keys(a);
-  return names.length === Object.keys(b).length && names.every((name) => name in b && equal(a[name], b[name]));
+  return names.length === Object.keys(b).length && names.every((name) => Object.hasOwn(b, name) && equal(a[name], b[name]));
 }

@@ -48,7 +48,8 @@ function setDefaults(kind: KindSchema, schema: Schema, value: unknown, nesting: 
   }
   const fields = value as Record<string, unknown>;
   for (const [name, field] of Object.entries(schema.properties ?? {})) {
-    if (field.default !== undefined && (fields[name] === undefined || (fields[name] === null && !field.nullable))) fields[name] = structuredClone(field.default);
+    const absent = !Object.hasOwn(fields, name) || (fields[name] === null && !field.nullable);
+    if (field.default !== undefined && absent) fields[name] = structuredClone(field.default);
   }
   for (const [name, below] of Object.entries(fields)) {
     const field = fieldSchema(schema, name);

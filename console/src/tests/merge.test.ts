@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { merge } from "../model/merge";
+import { equal, merge } from "../model/merge";
 
 const base = { spec: { replicas: 1, paused: false, ports: [80] }, labels: { app: "web" } };
 
@@ -31,4 +31,24 @@ test("merge removes fields that one side removed", () => {
 test("merge reports a field that one side removed and the other one changed", () => {
   const { labels: _, ...mine } = base;
   assert.deepEqual(merge(base, mine, { ...base, labels: { app: "api" } }), { value: mine, conflicts: ["labels"] });
+});
+
+test("merge treats names of JavaScript properties as fields", () => {
+  const object = (text: string): unknown => JSON.parse(text);
+  for (const name of ["__proto__", "constructor", "toString"]) {
+    const added = object(`{"a": 1, "${name}": "x"}`);
+    const other = object('{"a": 2}');
+    const both = object(`{"a": 2, "${name}": "x"}`);
+    for (const [mine, live] of [[added, other], [other, added]]) {
+      const merged = merge({ a: 1 }, mine, live);
+      assert.equal(JSON.stringify(merged.value, Object.keys(both as object)), JSON.stringify(both));
+      assert.deepEqual(merged.conflicts, []);
+    }
+  }
+});
+
+test("equal treats names of JavaScript properties as fields", () => {
+  assert.ok(!equal(JSON.parse('{"constructor": "x"}'), { a: "x" }));
+  assert.ok(!equal(JSON.parse('{"__proto__": {}}'), { a: {} }));
+  assert.ok(equal(JSON.parse('{"__proto__": "x"}'), JSON.parse('{"__proto__": "x"}')));
 });

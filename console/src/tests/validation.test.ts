@@ -179,3 +179,8 @@ test("rangeOf finds the text of a problem", () => {
   assert.equal(at(["spec", "list", 1]), "name");
   assert.equal(at([]), "");
 });
+
+test("validate applies the default of a field with the name of a JavaScript property", () => {
+  const schema: Schema = { type: "object", required: ["constructor"], properties: { constructor: { type: "string", default: "x" } } };
+  assert.deepEqual(check(schema, "{}"), []);
+});

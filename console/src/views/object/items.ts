@@ -74,17 +74,17 @@ export interface Reference {
 }
 
 /** Fields whose value is the name of an object of the kind, in the namespace of the object. */
-const nameFields: Record<string, [kind: string, apiVersion: string]> = {
+const nameFields = new Map<string, [kind: string, apiVersion: string]>(Object.entries({
   serviceAccountName: ["ServiceAccount", "v1"], claimName: ["PersistentVolumeClaim", "v1"], secretName: ["Secret", "v1"], nodeName: ["Node", "v1"],
   storageClassName: ["StorageClass", "storage.k8s.io/v1"], ingressClassName: ["IngressClass", "networking.k8s.io/v1"], priorityClassName: ["PriorityClass", "scheduling.k8s.io/v1"],
   volumeName: ["PersistentVolume", "v1"], runtimeClassName: ["RuntimeClass", "node.k8s.io/v1"],
-};
+}));
 
 /** Fields that contain an object with the name of an object of the kind. */
-const referenceFields: Record<string, [kind: string, apiVersion: string]> = {
+const referenceFields = new Map<string, [kind: string, apiVersion: string]>(Object.entries({
   configMap: ["ConfigMap", "v1"], configMapRef: ["ConfigMap", "v1"], configMapKeyRef: ["ConfigMap", "v1"], secretRef: ["Secret", "v1"], secretKeyRef: ["Secret", "v1"],
   secret: ["Secret", "v1"],  imagePullSecrets: ["Secret", "v1"], service: ["Service", "v1"],
-};
+}));
 
 /** Parts of an object without references, such as the data of a ConfigMap. */
 const notFields = new Set(["apiVersion", "kind", "metadata", "status", "data", "binaryData", "stringData"]);
@@ -107,13 +107,13 @@ export function references(object: KubeObject): Reference[] {
     }
     if (typeof value !== "object" || value === null) return;
     const fields = value as Record<string, unknown>;
-    const known = referenceFields[key];
+    const known = referenceFields.get(key);
     if (typeof fields["kind"] === "string" && typeof fields["name"] === "string") {
       const group = fields["apiGroup"] === undefined ? undefined : `${String(fields["apiGroup"])}/`;
       add(field, fields["kind"], String(fields["apiVersion"] ?? group ?? "v1"), fields["name"], fields["namespace"]);
     } else if (known) add(field, ...known, fields["name"], fields["namespace"]);
     for (const [name, below] of Object.entries(fields)) {
-      const target = nameFields[name];
+      const target = nameFields.get(name);
       if (target && typeof below === "string") add(`${field}.${name}`, ...target, below, undefined);
       else visit(below, field ? `${field}.${name}` : name, name);
     }
