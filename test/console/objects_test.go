@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-rod/rod"
 	"github.com/go-rod/rod/lib/input"
+	"github.com/go-rod/rod/lib/proto"
 
 	"mainstay.dev/mainstay/test/testserver"
 )
@@ -20,6 +22,8 @@ func TestObjects(t *testing.T) {
 		{"List", testList},
 		{"ListFilters", testListFilters},
 		{"ListOfCustomResources", testListOfCustomResources},
+		{"ListWithOwnAge", testListWithOwnAge},
+		{"ListWithoutTables", testListWithoutTables},
 		{"LaterDefinition", testLaterDefinition},
 		{"ListOfEvents", testListOfEvents},
 		{"ListErrors", testListErrors},
@@ -182,6 +186,59 @@ func testListOfCustomResources(t *testing.T, f *fixture) {
 	p.screenshot("custom")
 	p.click("small")
 	p.await("note of small", "Specification")
+}
+
+// testListWithOwnAge checks the list of a kind whose definition uses the names of the standard columns.
+func testListWithOwnAge(t *testing.T, f *fixture) {
+	definition := strings.NewReplacer("gadgets", "persons", "Gadget", "Person", "gadget", "person", "shortNames: [gd]", "shortNames: []", "name: Size", "name: Age",
+		"    - {name: Color", "    - {name: Age, type: date, jsonPath: .metadata.creationTimestamp}\n    - {name: Namespace, type: integer, jsonPath: .spec.size}\n    - {name: Color").Replace(gadgets)
+	f.apply(t, "creator", definition)
+	f.namespace(t, "persons")
+	person := func(name string, age int) string {
+		return strings.ReplaceAll(gadget("persons", name, age, "red"), "kind: Gadget", "kind: Person")
+	}
+	testserver.Eventually(t, pageTimeout, func() error {
+		_, err := f.resource(decodeObjects(t, person("ann", 7))[0]).List(t.Context(), listOptions(1))
+		return err
+	})
+	f.create(t, person("ann", 7)+person("bob", 42)+person("eve", 3))
+	p := f.open(t, "/console/objects/objects.example.com/persons?namespace=persons")
+	p.awaitText(headings, "Name|Age|Age|Namespace|Color")
+	p.awaitTrue(`/^bob\|42\|\d+[sm]\|42\|red$/.test(` + row("bob") + `)`)
+	p.click("Age")
+	p.awaitText(listed, "eve ann bob")
+	p.clickXPath(`//th/button[normalize-space(.)="Namespace"]`)
+	p.click("Namespace ↑")
+	p.awaitText(listed, "bob ann eve")
+	p.screenshot("own-age")
+}
+
+// testListWithoutTables checks a list of a server that does not support tables.
+func testListWithoutTables(t *testing.T, f *fixture) {
+	f.namespace(t, "plain")
+	f.create(t, deployment("plain", "api", 1)+deployment("plain", "web", 1))
+	p := f.open(t, "/console/")
+	router := p.HijackRequests()
+	p.check(router.Add("*/apis/apps/v1/*deployments*", "", func(h *rod.Hijack) {
+		headers := []*proto.FetchHeaderEntry{{Name: "Accept", Value: "application/json"}}
+		for name, value := range h.Request.Headers() {
+			if name != "Accept" {
+				headers = append(headers, &proto.FetchHeaderEntry{Name: name, Value: value.Str()})
+			}
+		}
+		h.ContinueRequest(&proto.FetchContinueRequest{Headers: headers})
+	}))
+	go router.Run()
+	t.Cleanup(func() { _ = router.Stop() })
+	p.goTo("/console/objects/apps/deployments?filter=plain")
+	p.awaitText(headings, "Namespace|Name|Age")
+	p.awaitText(listed, "api web")
+	p.awaitTrue(`/^plain\|web\|\d+[sm]$/.test(` + row("web") + `)`)
+	p.screenshot("without-tables")
+	f.create(t, deployment("plain", "db", 1))
+	p.awaitText(listed, "api db web")
+	f.delete(t, decodeObjects(t, deployment("plain", "api", 1))[0])
+	p.awaitText(listed, "db web")
 }
 
 // testLaterDefinition checks that an open page shows the kind of a definition that is created later, and keeps

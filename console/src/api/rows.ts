@@ -1,5 +1,6 @@
 import { APIError, type Client, messageOf, tableType } from "./client";
-import type { Table, TableColumn, TableRow } from "./types";
+import { tableOf } from "../model/table";
+import type { TableColumn, TableRow } from "./types";
 import { untilVisible } from "./visible";
 
 /** A row of a list: the cells of the server's table, and the identity of the object. */
@@ -16,6 +17,8 @@ export interface Selection {
   labels?: string | undefined;
   fields?: string | undefined;
 }
+
+type ListResponse = Parameters<typeof tableOf>[0];
 
 /** The number of objects of the first page, which appears quickly, and of the other pages. */
 const firstPageSize = 500;
@@ -143,11 +146,12 @@ export class Rows {
 
   private async page(): Promise<void> {
     const rows = this.rows;
-    const table = await this.client.json<Table>(this.path, {
+    const response = await this.client.json<ListResponse>(this.path, {
       accept: tableType, signal: this.ended.signal,
       query: { limit: String(this.next ? pageSize : firstPageSize), continue: this.next, labelSelector: this.selection.labels, fieldSelector: this.selection.fields },
     });
     if (rows !== this.rows) return; // the list was started again
+    const table = tableOf(response);
     this.error = "";
     if (table.columnDefinitions) this.columns = table.columnDefinitions;
     for (const row of table.rows ?? []) {
@@ -175,10 +179,11 @@ export class Rows {
 
   private async watch(signal: AbortSignal): Promise<void> {
     const query = { resourceVersion: this.revision, labelSelector: this.selection.labels, fieldSelector: this.selection.fields };
-    for await (const event of this.client.watch<Table>(this.path, { accept: tableType, signal, query })) {
+    for await (const event of this.client.watch<ListResponse>(this.path, { accept: tableType, signal, query })) {
       this.error = "";
-      const row = event.object.rows?.[0];
-      this.revision = row?.object.metadata.resourceVersion ?? event.object.metadata.resourceVersion ?? this.revision;
+      const table = tableOf(event.object);
+      const row = table.rows?.[0];
+      this.revision = row?.object.metadata.resourceVersion ?? table.metadata.resourceVersion ?? this.revision;
       if (!row || event.type === "BOOKMARK") continue;
       const changed = rowOf(row);
       if (event.type === "DELETED") {

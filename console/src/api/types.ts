@@ -90,6 +90,7 @@ export interface TableRow {
 
 /** meta.k8s.io/v1 Table. */
 export interface Table {
+  kind?: string;
   metadata: List<unknown>["metadata"];
   columnDefinitions?: TableColumn[];
   rows?: TableRow[];

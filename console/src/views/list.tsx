@@ -3,6 +3,7 @@ import { type Resource, pathOf } from "../api/discovery";
 import { type Row, Rows } from "../api/rows";
 import type { TableColumn } from "../api/types";
 import { age, cell, compareCells } from "../model/format";
+import { isAge } from "../model/table";
 import { listPath, objectPath, useApp, useTick } from "../ui/context";
 import { splitBase } from "../ui/location";
 import { Failure, Field, Link, Loading, Note } from "../ui/parts";
@@ -83,8 +84,8 @@ export function ResourceList(props: { resource: Resource }) {
             <thead>
               <tr>
                 {resource.namespaced && !namespace && <Heading name="Namespace" sort={sort} />}
-                {columns.map(({ column }) => (
-                  <Heading key={column.name} name={column.name} title={column.description} sort={sort} numeric={isNumeric(column)} />
+                {columns.map(({ column, index }) => (
+                  <Heading key={index} name={column.name} title={column.description} sort={sort} numeric={isNumeric(column)} />
                 ))}
               </tr>
             </thead>
@@ -94,7 +95,7 @@ export function ResourceList(props: { resource: Resource }) {
                 <tr key={row.key} aria-rowindex={start + i + 1}>
                   {resource.namespaced && !namespace && <td>{row.namespace}</td>}
                   {columns.map(({ column, index }) => (
-                    <td key={column.name} class={isNumeric(column) ? "number" : ""}>
+                    <td key={index} class={isNumeric(column) ? "number" : ""}>
                       {index === linked ? <Link to={objectPath(resource, row.namespace, row.name)}>{cell(row.cells[index]) || row.name}</Link> : cellText(row, column, index, now)}
                     </td>
                   ))}
@@ -171,7 +172,7 @@ function countText(shown: number, total: number, rows: Snapshot): string {
 }
 
 function cellText(row: Row, column: TableColumn, index: number, now: number): string {
-  if (column.name === "Age" && row.created) return age(row.created, now);
+  if (isAge(column) && row.created) return age(row.created, now);
   return cell(row.cells[index]);
 }
 
@@ -184,7 +185,9 @@ function select(list: Row[], columns: TableColumn[], filter: string, sort: strin
   if (!sort) return found;
   const name = sort.replace(/^-/, "");
   const index = columns.findIndex((column) => column.name === name);
-  const value = (row: Row): unknown => (name === "Namespace" ? row.namespace : name === "Age" ? -Date.parse(row.created) : row.cells[index]);
+  const column = columns[index];
+  const byAge = column && isAge(column);
+  const value = (row: Row): unknown => (!column ? row.namespace : byAge ? -Date.parse(row.created) : row.cells[index]);
   const direction = sort.startsWith("-") ? -1 : 1;
   return [...found].sort((a, b) => direction * compareCells(value(a), value(b)));
 }
