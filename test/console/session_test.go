@@ -123,4 +123,17 @@ func testSessionEnds(t *testing.T, f *fixture) {
 	p.awaitMissing("The session has ended.")
 	p.clickInDialog("Create")
 	p.awaitText(`location.pathname`, "/console/objects/core/configmaps/session/unsaved")
+
+	// A planned undo uses the new session.
+	p.goTo(objectsPath(object) + "?tab=History")
+	p.click("Updated")
+	p.click("Undo…")
+	p.await("Undo: return to the state before the change")
+	f.console.endSessions(t)
+	p.click("Undo the change")
+	p.await("The session has ended. Sign in again.")
+	p.fill("One-time code", f.console.code(t))
+	p.awaitMissing("The session has ended.")
+	p.click("Undo the change")
+	p.await("the change was undone.")
 }

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { messageOf } from "../api/client";
+import { type Client, messageOf } from "../api/client";
 import { pathOf } from "../api/discovery";
 import type { Change, KubeObject } from "../api/types";
 import { undo } from "../api/undo";
@@ -145,7 +145,7 @@ function ChangeDialog(props: { app: App; change: Change; close: () => void; undo
           <button
             class="primary"
             onClick={() => void attempt(async () => {
-              await plan.execute();
+              await plan.execute(app.client);
               app.notify(`${change.object.resource} ${change.object.name}: the change was undone.`);
               props.close();
               props.undone();
@@ -163,7 +163,7 @@ interface UndoPlan {
   title: string;
   before: string;
   after: string;
-  execute: () => Promise<unknown>;
+  execute: (client: Client) => Promise<unknown>;
 }
 
 const titles: Record<UndoAction, string> = { delete: "delete the object", create: "create the object again", restore: "return to the state before the change" };
@@ -175,7 +175,7 @@ async function planUndo(app: App, change: Change): Promise<UndoPlan> {
   if (!change.before && live?.metadata.uid !== change.object.uid) throw new Error("The created object does not exist any more.");
   const step: UndoStep = { change, want: change.before, live };
   const after = await undo(app.client, step, "All");
-  return { title: titles[actionOf(step)], before: manifest(live), after: manifest(after), execute: () => undo(app.client, step) };
+  return { title: titles[actionOf(step)], before: manifest(live), after: manifest(after), execute: (client) => undo(client, step) };
 }
 
 /** Returns the present state of a changed object; undefined if it does not exist. */

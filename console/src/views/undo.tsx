@@ -58,7 +58,7 @@ const results: Record<UndoAction, string> = { delete: "deleted", create: "create
 /** Previews and undoes several changes, which must be in the order of their revisions. */
 export function UndoDialog(props: { changes: Change[]; close: () => void; undone: () => void }) {
   const { client, notify } = useApp();
-  const plan = useLoad((signal) => planUndo(client, props.changes, signal), [client]);
+  const plan = useLoad((signal) => planUndo(client, props.changes, signal), []); // the results of the writes refer to the first plan
   const [outcomes, setOutcomes] = useState<Outcome[]>();
   const execute = async (steps: UndoStep[]): Promise<void> => {
     const done: Outcome[] = [];
