@@ -6,7 +6,7 @@ import { type Diagnostic, lintGutter, linter, nextDiagnostic, setDiagnostics } f
 import { MergeView, unifiedMergeView } from "@codemirror/merge";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
 import { EditorState, type Extension, RangeSet, type StateEffect } from "@codemirror/state";
-import { EditorView, GutterMarker, drawSelection, gutter, highlightActiveLine, hoverTooltip, keymap, lineNumbers } from "@codemirror/view";
+import { EditorView, GutterMarker, drawSelection, gutter, highlightActiveLine, highlightSpecialChars, hoverTooltip, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "preact/hooks";
 import type { Document } from "yaml";
@@ -26,6 +26,7 @@ const theme = EditorView.theme({
   ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": { backgroundColor: "var(--selection) !important" },
   ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--border)", padding: "4px 8px" },
   ".cm-panels": { backgroundColor: "var(--raised)", color: "var(--text)" },
+  ".cm-specialChar": { color: "var(--danger)" },
   ".cm-collapsedLines": { color: "var(--muted)", backgroundImage: "none", backgroundColor: "var(--raised)" },
   ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: '"⋯"' },
   // The Content-Security-Policy does not allow the images of CodeMirror, which are data URLs.
@@ -46,7 +47,7 @@ const highlighting = syntaxHighlighting(
   ]),
 );
 
-const common: Extension = [theme, highlighting, lineNumbers(), foldGutter(), drawSelection(), search(), highlightSelectionMatches(), indentUnit.of("  ")];
+const common: Extension = [theme, highlighting, lineNumbers(), foldGutter(), drawSelection(), search(), highlightSelectionMatches(), highlightSpecialChars(), indentUnit.of("  ")];
 
 /**
  * Mounts an editor into a shadow root: CodeMirror then uses constructed style sheets, which the Content-Security-Policy
