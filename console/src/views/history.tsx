@@ -53,7 +53,7 @@ export function ChangeTable(props: { changes: Change[]; withoutObject?: boolean;
     ...(props.withoutObject ? [] : [<ChangedObject change={change} />]),
     `${change.user ?? ""}${change.impersonatedBy ? ` (by ${change.impersonatedBy})` : ""}`,
     [change.fieldManager, change.subresource].filter(Boolean).join(" / "),
-    <span class="fields">{(change.fields ?? []).slice(0, 4).join(", ")}{(change.fields?.length ?? 0) > 4 && ", …"}</span>,
+    <span class="changed fields">{(change.fields ?? []).slice(0, 4).join(", ")}{(change.fields?.length ?? 0) > 4 && ", …"}</span>,
   ]);
   const undone = (): void => props.undone?.();
   return (
@@ -103,7 +103,7 @@ function ChangedObject(props: { change: Change }) {
   const resource = discovery.find(group.join("."), name);
   const path = resource && kindPath(discovery, object.apiVersion ?? resource.group + "/", object.kind ?? resource.kind, metadata.namespace, object.name);
   const text = objectName(props.change);
-  return path ? <Link to={path}>{text}</Link> : <>{text}</>;
+  return <span class="changed">{path ? <Link to={path}>{text}</Link> : text}</span>;
 }
 
 /** The difference that a change made, with buttons to go to its time and to undo it. */
