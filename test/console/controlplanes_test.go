@@ -2,7 +2,10 @@ package console
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/go-rod/rod/lib/input"
 
 	"mainstay.dev/mainstay/test/testserver"
 )
@@ -57,6 +60,13 @@ func TestControlPlanes(t *testing.T) {
 		p.awaitTrue(`location.pathname === "/clusters/team-a/console/"`)
 		p.await("control plane team-a", "Overview", "root:")
 		p.screenshot("open")
+		p.openPalette()
+		p.check(p.InsertText("control"))
+		p.await("controllerrevisions apps")
+		if got := p.text("#palette"); strings.Contains(got, "Control planes") {
+			t.Errorf("the palette of a control plane contains %q", got)
+		}
+		p.press(input.Escape)
 		p.goTo("/clusters/team-a/console/objects/core/configmaps?namespace=default")
 		p.await("kube-root-ca.crt")
 		p.click("Create")

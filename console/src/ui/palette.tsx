@@ -1,6 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { listPath, useApp } from "./context";
 import { Dialog } from "./parts";
+import { pagesOf } from "./sidebar";
 
 interface Entry {
   title: string;
@@ -17,11 +18,7 @@ export function Palette(props: { close: () => void }) {
   const [text, setText] = useState("");
   const [selected, setSelected] = useState(0);
   const all = useMemo<Entry[]>(() => {
-    const pages: Entry[] = [
-      { title: "Overview", detail: "page", path: [] },
-      ...["Map", "History", "Permissions", "Admission", "Server"].map((title) => ({ title, detail: "page", path: [title.toLowerCase()] })),
-      { title: "Control planes", detail: "page", path: ["controlplanes"] },
-    ];
+    const pages = pagesOf(app.discovery).map(([title, path]): Entry => ({ title, detail: "page", path }));
     return [...pages, ...app.discovery.listed.map((resource) => ({ title: resource.kind, detail: [resource.name, resource.group, ...resource.shortNames].filter(Boolean).join(" "), path: listPath(resource) }))];
   }, [app.discovery]);
   const entries = useMemo(() => search(all, text), [all, text]);

@@ -1,5 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
-import type { Resource } from "../api/discovery";
+import type { Discovery, Resource } from "../api/discovery";
 import { listPath, useApp } from "./context";
 import { Link } from "./parts";
 
@@ -13,6 +13,14 @@ const sections: [string, string[]][] = [
   ["Control planes", ["controlplanes"]],
 ];
 
+/** Returns the titles and paths of the pages that the server supports. */
+export function pagesOf(discovery: Discovery): [title: string, path: string[]][] {
+  return sections.filter(([, path]) => {
+    if (path[0] === "history") return discovery.hasHistory;
+    return path[0] !== "controlplanes" || discovery.find("mainstay.dev", "controlplanes");
+  });
+}
+
 /** Groups that are shown open. The other groups are closed until one of their resources is shown. */
 const openGroups = new Set(["", "apps", "batch"]);
 
@@ -22,13 +30,9 @@ export function Sidebar() {
   const groups = useMemo(() => groupsOf(app.discovery.listed, filter.toLowerCase()), [app.discovery, filter]);
   const [view, group, name] = app.place.path;
   const current = view === "objects" ? `${group}/${name}` : "";
-  const available = sections.filter(([, path]) => {
-    if (path[0] === "history") return app.discovery.hasHistory;
-    return path[0] !== "controlplanes" || app.discovery.find("mainstay.dev", "controlplanes");
-  });
   return (
     <nav class="sidebar" aria-label="Pages">
-      {available.map(([title, path]) => (
+      {pagesOf(app.discovery).map(([title, path]) => (
         <Link key={title} to={path} current={view === path[0]}>
           {title}
         </Link>

@@ -205,7 +205,7 @@ function WhatCan(props: { app: App; objects: RBACObjects }) {
         allowed: verbs.map((verb) => resource.verbs.includes(verb) ? allowing(props.objects, { verb, group: resource.group, resource: resource.name, namespace: resource.namespaced ? namespace : "" }, identity) : undefined),
       }))
       .filter(({ allowed }) => allowed.some((grants) => grants && grants.length > 0)),
-    [props.objects, identity, namespace],
+    [app.discovery, props.objects, identity, namespace],
   );
   return (
     <>
