@@ -141,6 +141,14 @@ export function encodeQuery(query: Record<string, string | undefined> = {}): str
   return text && `?${text}`;
 }
 
+/** Returns a field selector. Undefined and empty values are omitted. */
+export function fieldSelector(fields: Record<string, string | undefined>): string {
+  return Object.entries(fields)
+    .filter(([, value]) => value)
+    .map(([key, value]) => `${key}=${value!.replace(/([\\,=])/g, "\\$1")}`)
+    .join(",");
+}
+
 async function errorOf(response: Response): Promise<APIError> {
   const text = await response.text();
   try {

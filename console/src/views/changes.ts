@@ -1,6 +1,6 @@
 import { apiTime } from "../model/format";
 import { joinBase, splitBase } from "../ui/location";
-import type { Client } from "../api/client";
+import { type Client, fieldSelector } from "../api/client";
 import { historyGroup } from "../api/discovery";
 import type { Change, List } from "../api/types";
 
@@ -48,10 +48,7 @@ function pathOfChanges(namespace: string | undefined): string {
 /** Returns the newest changes up to the moment of the client, the newest first. */
 export async function readChanges(client: Client, filter: ChangeFilter, signal?: AbortSignal): Promise<Change[]> {
   const range = await rangeOf(client, filter.since, signal);
-  const selector = Object.entries({ ...range, user: filter.user, "object.resource": filter.resource, "object.name": filter.name, fieldManager: filter.manager })
-    .filter(([, value]) => value)
-    .map(([key, value]) => `${key}=${value!.replace(/([\\,=])/g, "\\$1")}`)
-    .join(",");
+  const selector = fieldSelector({ ...range, user: filter.user, "object.resource": filter.resource, "object.name": filter.name, fieldManager: filter.manager });
   const path = pathOfChanges(filter.namespace);
   const changes: Change[] = [];
   let next = "";

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { APIError, messageOf } from "../api/client";
+import { APIError, fieldSelector, messageOf } from "../api/client";
 import { type Resource, pathOf, qualifiedName } from "../api/discovery";
 import type { KubeObject } from "../api/types";
 import { untilVisible } from "../api/visible";
@@ -25,6 +25,7 @@ export function ObjectPage(props: { resource: Resource; namespace: string; name:
   const past = splitBase(app.place.base).moment !== "";
   const tabs = ["Summary", "YAML", "Events", "Relations", ...(app.discovery.hasHistory ? ["History"] : []), "Managers", ...(resource.group === "" && resource.kind === "Pod" && !past ? ["Logs", "Terminal"] : [])];
   const tab = app.place.query.get("tab") ?? "Summary";
+  const waiting = object ? finalizersOf(object) : [];
   return (
     <section>
       <nav class="crumbs" aria-label="Breadcrumbs">
@@ -40,7 +41,7 @@ export function ObjectPage(props: { resource: Resource; namespace: string; name:
       </header>
       {deleted && <Note kind="warning">The object was deleted. The page shows its last state.</Note>}
       {object?.metadata.deletionTimestamp && !deleted && (
-        <Note kind="warning">The object is being deleted. It waits for the finalizers: {object.metadata.finalizers?.join(", ") || "none"}.</Note>
+        <Note kind="warning">The object is being deleted.{waiting.length > 0 && ` It waits for the finalizers: ${waiting.join(", ")}.`}</Note>
       )}
       {error && <Failure message={error} />}
       {!object && !error && <Loading />}
@@ -62,6 +63,12 @@ export function ObjectPage(props: { resource: Resource; namespace: string; name:
       )}
     </section>
   );
+}
+
+/** Returns the finalizers of an object. Those of a namespace are also in its specification. */
+function finalizersOf(object: KubeObject): string[] {
+  const ofNamespace = object.kind === "Namespace" && object.apiVersion === "v1" ? object.spec?.["finalizers"] : undefined;
+  return [...(object.metadata.finalizers ?? []), ...((ofNamespace ?? []) as string[])];
 }
 
 function ObjectHistory(props: { resource: Resource; namespace: string; name: string }) {
@@ -96,7 +103,7 @@ function useObject(resource: Resource, namespace: string, name: string): LiveObj
           setState({ object, error: "", deleted: false });
           if (!resource.verbs.includes("watch")) return;
           watching = new AbortController();
-          const query = { fieldSelector: `metadata.name=${name}`, resourceVersion: object.metadata.resourceVersion };
+          const query = { fieldSelector: fieldSelector({ "metadata.name": name }), resourceVersion: object.metadata.resourceVersion };
           for await (const event of client.watch<KubeObject>(pathOf(resource, namespace), { query, signal: AbortSignal.any([watching.signal, ended.signal]) })) {
             if (event.type === "DELETED") setState((old) => ({ ...old, deleted: true }));
             else if (event.type !== "BOOKMARK") setState({ object: event.object, error: "", deleted: false });
