@@ -35,6 +35,9 @@ export interface Credentials {
   expired: () => void;
 }
 
+/** The minimum duration of a watch that the server ends, in milliseconds. */
+const minWatch = 1000;
+
 /** Client sends requests to one control plane, at the present or at a past time. */
 export class Client {
   /** The response that ended the session. Further requests fail without being sent. */
@@ -118,9 +121,10 @@ export class Client {
     return new WebSocket(url, [...protocols, `base64url.bearer.authorization.k8s.io.${encoded}`]);
   }
 
-  /** Returns the events of a watch. Throws an APIError for an event of type ERROR. */
+  /** Returns the events of a watch, which takes at least minWatch. Throws an APIError for an event of type ERROR. */
   async *watch<T>(path: string, options: RequestOptions): AsyncGenerator<WatchEvent<T>> {
     const query = { ...options.query, watch: "1", allowWatchBookmarks: "true" };
+    const start = Date.now();
     for await (const line of this.lines(path, { ...options, query })) {
       if (!line) continue;
       const event = parseJSON(line) as WatchEvent<T>;
@@ -130,6 +134,9 @@ export class Client {
       }
       yield event;
     }
+    // A server that stops, or a proxy, can end each watch at once. Callers then start the next one.
+    const rest = start + minWatch - Date.now();
+    if (rest > 0) await new Promise((resolve) => setTimeout(resolve, rest));
   }
 }
 

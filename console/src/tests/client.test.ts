@@ -38,3 +38,17 @@ test("lines cancels the response if the reader stops", async () => {
   }
   assert.ok(canceled);
 });
+
+test("watch waits if the server ends it immediately, so that callers do not repeat it without a pause", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  let ended = false;
+  const read = async (): Promise<void> => {
+    for await (const event of clientOf(['{"type":"ADDED","object":{}}\n']).watch("/pods", {})) assert.equal(event.type, "ADDED");
+    ended = true;
+  };
+  const done = read();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.ok(!ended);
+  t.mock.timers.tick(1000);
+  await done;
+});
