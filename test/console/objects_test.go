@@ -49,6 +49,7 @@ func TestObjects(t *testing.T) {
 		{"SpecialCharacters", testSpecialCharacters},
 		{"SelectorCharacters", testSelectorCharacters},
 		{"DeletedNamespace", testDeletedNamespace},
+		{"OldRevision", testOldRevision},
 		{"Theme", testTheme},
 		{"Keyboard", testKeyboard},
 		{"NarrowPage", testNarrowPage},

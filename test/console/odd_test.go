@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/go-rod/rod"
+	"github.com/go-rod/rod/lib/proto"
 )
 
 // testLongNames checks that a long name does not make the other columns of a table unreadable.
@@ -58,4 +61,33 @@ func testDeletedNamespace(t *testing.T, f *fixture) {
 	p.goTo("/console/objects/core/namespaces/-/terminating")
 	p.expect("404 (Not Found)")
 	p.await("not found")
+}
+
+// testOldRevision checks the page of an object that has not changed for a long time. After a compaction and a
+// restart, the server rejects watches from the revision of the object.
+func testOldRevision(t *testing.T, f *fixture) {
+	f.namespace(t, "old")
+	object := f.create(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: old, namespace: old}\ndata: {color: red}\n")
+	f.create(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: new, namespace: old}\n")
+	p := f.open(t, "/console/")
+	router := p.HijackRequests()
+	p.check(router.Add("*watch=1*", "", func(h *rod.Hijack) {
+		if h.Request.URL().Query().Get("resourceVersion") == object.GetResourceVersion() {
+			h.Response.SetBody(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}}` + "\n")
+			return
+		}
+		h.ContinueRequest(&proto.FetchContinueRequest{})
+	}))
+	go router.Run()
+	t.Cleanup(func() { _ = router.Stop() })
+	p.goTo(objectsPath(object))
+	p.await("ConfigMap, v1")
+	p.click("YAML")
+	p.await("color: red")
+	f.patch(t, object, "painter", `{"data":{"color":"blue"}}`)
+	p.await("color: blue")
+	reads := `performance.getEntriesByType("resource").filter((entry) => entry.name.endsWith("/configmaps/old")).length`
+	if got := p.eval(reads); got != "1" {
+		t.Errorf("the page has read the object %s times", got)
+	}
 }

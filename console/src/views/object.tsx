@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
-import { APIError, fieldSelector, messageOf } from "../api/client";
+import { APIError, fieldSelector, messageOf, metadataType } from "../api/client";
 import { type Resource, pathOf, qualifiedName } from "../api/discovery";
-import type { KubeObject } from "../api/types";
+import type { KubeObject, List } from "../api/types";
 import { untilVisible } from "../api/visible";
 import { listPath, useApp, useLoad } from "../ui/context";
 import { splitBase } from "../ui/location";
@@ -85,6 +85,11 @@ interface LiveObject {
   deleted: boolean;
 }
 
+/** Throws an error, unless its code is 403. */
+function ignoreForbidden(error: unknown): undefined {
+  if (!(error instanceof APIError) || error.code !== 403) throw error;
+}
+
 /** Reads an object and follows its changes, while the page is visible. */
 function useObject(resource: Resource, namespace: string, name: string): LiveObject {
   const { client } = useApp();
@@ -92,6 +97,7 @@ function useObject(resource: Resource, namespace: string, name: string): LiveObj
   useEffect(() => {
     const ended = new AbortController();
     let watching = new AbortController();
+    let listed = false;
     const visibilityChanged = (): void => {
       if (document.hidden) watching.abort();
     };
@@ -99,18 +105,24 @@ function useObject(resource: Resource, namespace: string, name: string): LiveObj
     const follow = async (): Promise<void> => {
       while (!ended.signal.aborted) {
         try {
+          const selector = fieldSelector({ "metadata.name": name });
+          const collection = pathOf(resource, namespace);
+          const isWatched = resource.verbs.includes("watch");
+          // The revision of the object can be too old for a watch. A user without permission to list has no other one.
+          const list = isWatched ? await client.json<List<unknown>>(collection, { accept: metadataType, signal: ended.signal, query: { fieldSelector: selector, limit: "1" } }).catch(ignoreForbidden) : undefined;
+          listed = list !== undefined;
           const object = await client.json<KubeObject>(pathOf(resource, namespace, name), { signal: ended.signal });
           setState({ object, error: "", deleted: false });
-          if (!resource.verbs.includes("watch")) return;
+          if (!isWatched) return;
           watching = new AbortController();
-          const query = { fieldSelector: fieldSelector({ "metadata.name": name }), resourceVersion: object.metadata.resourceVersion };
-          for await (const event of client.watch<KubeObject>(pathOf(resource, namespace), { query, signal: AbortSignal.any([watching.signal, ended.signal]) })) {
+          const query = { fieldSelector: selector, resourceVersion: (list ?? object).metadata.resourceVersion };
+          for await (const event of client.watch<KubeObject>(collection, { query, signal: AbortSignal.any([watching.signal, ended.signal]) })) {
             if (event.type === "DELETED") setState((old) => ({ ...old, deleted: true }));
             else if (event.type !== "BOOKMARK") setState({ object: event.object, error: "", deleted: false });
           }
         } catch (error) {
           if (ended.signal.aborted) return;
-          if (watching.signal.aborted || (error instanceof APIError && error.code === 410)) {
+          if (watching.signal.aborted || (listed && error instanceof APIError && error.code === 410)) {
             await untilVisible();
             continue; // the object is read again
           }
