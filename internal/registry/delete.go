@@ -19,30 +19,71 @@ import (
 // objects receive a deletion timestamp. They are removed when their last finalizer is removed, or by another
 // deletion with a grace period of zero.
 func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (*codec.Record, bool, error) {
-	removed := false
-	var record *codec.Record
-	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin beginWrite) (err error) {
+	record, effect, err := s.deleteOnce(ctx, name, validate, options)
+	if err == nil && effect == markedToRemove {
+		record, effect, err = s.removeMarked(ctx, record, options)
+	}
+	if err != nil {
+		return nil, false, s.apiError(err, name.Name, "delete")
+	}
+	return record, effect == removed, nil
+}
+
+// deleteEffect is the effect of one write of a deletion.
+type deleteEffect int
+
+const (
+	// marked means that the object has a deletion timestamp.
+	marked deleteEffect = iota
+	// markedToRemove means that the object has a deletion timestamp, and another write must remove it. As in
+	// kube-apiserver, watches of a kind with grace periods receive the timestamp before the deletion, because
+	// controllers wait for it.
+	markedToRemove
+	// removed means that the object is removed.
+	removed
+)
+
+// deleteOnce performs the first or only write of a deletion.
+func (s *Store) deleteOnce(ctx context.Context, name types.NamespacedName, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (record *codec.Record, effect deleteEffect, err error) {
+	err = s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin beginWrite) (err error) {
 		record, err = s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
-			removed = false
+			effect = marked
 			if current == nil {
 				return nil, storage.WriteOptions{}, storage.ErrNotFound
 			}
-			obj, err := s.deletedState(ctx, current, validate, options)
+			obj, toRemove, err := s.deletedState(ctx, current, validate, options)
 			if err == nil {
+				if toRemove {
+					effect = markedToRemove
+				}
 				return obj, s.writeOptions(obj, options.DryRun), nil
 			}
 			var write storage.WriteOptions
-			if removed = errors.As(err, &storage.Remove{}); removed {
+			if errors.As(err, &storage.Remove{}) {
+				effect = removed
 				err = s.beginRemoval(current, begin, &write, err)
 			}
 			return nil, write, err
 		}, storage.UpdateOptions{Preconditions: options.Preconditions, DryRun: isDryRun(options.DryRun)})
 		return err
 	})
+	return record, effect, err
+}
+
+// removeMarked removes an object that deleteOnce has marked. If another client has removed it in the meantime,
+// removeMarked returns the marked object.
+func (s *Store) removeMarked(ctx context.Context, mark *codec.Record, options metav1.DeleteOptions) (*codec.Record, deleteEffect, error) {
+	obj, err := mark.Shared()
 	if err != nil {
-		return nil, false, s.apiError(err, name.Name, "delete")
+		return nil, marked, err
 	}
-	return record, removed, nil
+	uid := obj.GetUID()
+	options.Preconditions = &metav1.Preconditions{UID: &uid} // a resourceVersion was checked before the mark
+	record, effect, err := s.deleteOnce(ctx, mark.Name(), nil, options)
+	if errors.Is(err, storage.ErrNotFound) || errors.As(err, new(*storage.PreconditionError)) {
+		return mark, removed, nil
+	}
+	return record, effect, err
 }
 
 // DeleteCorrupt implements rest.CorruptDeleter. It skips admission, preconditions, finalizers and the other
@@ -71,33 +112,40 @@ func (s *Store) beginRemoval(current *codec.Record, begin beginWrite, write *sto
 }
 
 // deletedState returns the object with a deletion timestamp, or the error storage.Remove if the
-// object can be removed immediately.
-func (s *Store) deletedState(ctx context.Context, current *codec.Record, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (codec.Object, error) {
-	obj, err := current.Object()
+// object can be removed immediately. toRemove is true if another write must remove the marked object.
+func (s *Store) deletedState(ctx context.Context, current *codec.Record, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (obj codec.Object, toRemove bool, err error) {
+	obj, err = current.Object()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if validate != nil { // before the object is modified, so that it is decoded only once
 		if err := validate(ctx, nil, obj); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	grace, change := s.Strategy.gracePeriod(obj, options.GracePeriodSeconds)
 	if !change {
-		return obj, nil
+		return obj, false, nil
 	}
 	if !s.Deletion.IgnorePropagation {
 		obj.SetFinalizers(s.Strategy.finalizersAfter(obj, options))
 	}
 	blocked := len(obj.GetFinalizers()) > 0 || s.Strategy.blocksRemoval(obj)
-	if grace == 0 && !blocked && s.Strategy.GracePeriod == nil {
-		return nil, storage.Remove{}
+	toRemove = grace == 0 && !blocked
+	if toRemove && s.Strategy.GracePeriod == nil {
+		return nil, false, storage.Remove{}
 	}
+	isMarked := obj.GetDeletionTimestamp() != nil && hasNoGracePeriod(obj)
 	s.Strategy.markDeleted(obj, grace, now(simulation.From(ctx)))
-	if grace == 0 && !blocked {
-		return nil, storage.Remove{Last: obj} // kinds with grace periods return an object with a period of 0
+	if toRemove && (isMarked || isDryRun(options.DryRun)) {
+		return nil, false, storage.Remove{Last: obj}
 	}
-	return obj, nil
+	return obj, toRemove, nil
+}
+
+func hasNoGracePeriod(obj codec.Object) bool {
+	announced := obj.GetDeletionGracePeriodSeconds()
+	return announced == nil || *announced == 0
 }
 
 // gracePeriod returns the deletionGracePeriodSeconds of a deletion. change is false if the object is
@@ -113,12 +161,12 @@ func (s *Strategy) gracePeriod(obj codec.Object, requested *int64) (seconds int6
 	if obj.GetDeletionTimestamp() == nil {
 		return s.GracePeriod(obj, requested), true
 	}
-	announced := obj.GetDeletionGracePeriodSeconds()
-	switch {
-	case announced == nil:
+	if hasNoGracePeriod(obj) { // a deletion has marked the object, but could not remove it
 		return 0, true
-	case requested == nil, *requested >= *announced:
-		return *announced, false
+	}
+	announced := *obj.GetDeletionGracePeriodSeconds()
+	if requested == nil || *requested >= announced {
+		return announced, false
 	}
 	return *requested, true
 }

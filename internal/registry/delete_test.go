@@ -20,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
 )
 
 // graceful returns the Strategy of a kind with a grace period of 30 seconds.
@@ -171,6 +172,75 @@ func TestGracePeriods(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMarkBeforeRemoval checks that watches of a kind with grace periods receive the deletion timestamp before the
+// deletion, that the preconditions apply to the state before the mark, that admission is called once, and that a
+// marked object is removed by the next deletion.
+func TestMarkBeforeRemoval(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, graceful(), nil)
+	created := e.create(pod("p"))
+	w, err := e.Watch(e.ctx, "a", watchFrom(e, "p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.Close() }()
+	validations := 0
+	validate := func(context.Context, codec.Object, codec.Object) error { validations++; return nil }
+	options := metav1.DeleteOptions{GracePeriodSeconds: seconds(0), Preconditions: &metav1.Preconditions{UID: &created.UID, ResourceVersion: &created.ResourceVersion}}
+	if _, gone, err := e.Delete(e.ctx, key("p"), validate, options); err != nil || !gone || validations != 1 {
+		t.Fatalf("gone %v after %d validations, %v", gone, validations, err)
+	}
+	var got []string
+	for len(got) < 2 {
+		events, err := w.Next(e.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range events {
+			p := e.read(ev.Record)
+			got = append(got, fmt.Sprint(ev.Type, " ", p.DeletionTimestamp != nil, " ", *p.DeletionGracePeriodSeconds, " ", p.Generation))
+		}
+	}
+	if diff := cmp.Diff([]string{"MODIFIED true 0 2", "DELETED true 0 2"}, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	// The second write of a deletion fails.
+	var broken failingRemoval
+	e = newEnv(t, graceful(), func(s storage.Interface) storage.Interface {
+		broken.Interface = s
+		return &broken
+	})
+	e.create(pod("p"))
+	broken.fail = true
+	if _, _, err := e.Delete(e.ctx, key("p"), nil, metav1.DeleteOptions{GracePeriodSeconds: seconds(0)}); err == nil {
+		t.Error("no error")
+	}
+	if p := e.get("p"); p == nil || p.DeletionTimestamp == nil {
+		t.Fatalf("after the failed removal: %v", p)
+	}
+	broken.fail = false
+	if _, gone := e.delete("p", metav1.DeleteOptions{}); !gone {
+		t.Error("the marked object was not removed")
+	}
+}
+
+// failingRemoval is a storage whose removals fail.
+type failingRemoval struct {
+	storage.Interface
+	fail bool
+}
+
+// Update implements storage.Interface.
+func (f *failingRemoval) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
+	return f.Interface.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		obj, write, err := update(current)
+		if f.fail && errors.As(err, &storage.Remove{}) {
+			err = errors.New("the store is not available")
+		}
+		return obj, write, err
+	}, options)
 }
 
 func TestGracePeriodHoldsAgainstFinalizers(t *testing.T) {
