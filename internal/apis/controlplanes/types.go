@@ -91,7 +91,8 @@ const (
 	AllowCalls CallPolicy = "Allow"
 )
 
-// Limits limits the stored objects and the requests of a control plane. 0 and nil mean no limit.
+// Limits limits the stored objects and the requests of a control plane. 0 and nil mean no limit, except that
+// ConcurrentRequests has a default.
 type Limits struct {
 	Objects            int64              `json:"objects,omitempty"`
 	Bytes              *resource.Quantity `json:"bytes,omitempty"`

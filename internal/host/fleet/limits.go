@@ -30,6 +30,7 @@ type limiter struct {
 		sync.Mutex
 		objects, bytes int64 // maximums; 0 means no limit
 		seats          int64 // maximum number of concurrent requests
+		defaultSeats   bool  // seats is the default, because spec.limits.concurrentRequests is not set
 		// requests is the semaphore of concurrent requests. It is replaced when seats changes.
 		requests *semaphore.Weighted
 	}
@@ -65,7 +66,7 @@ func (l *limiter) set(limits *controlplanes.Limits) {
 		l.mu.bytes = limits.Bytes.Value()
 	}
 	seats := int64(limits.ConcurrentRequests)
-	if seats == 0 {
+	if l.mu.defaultSeats = seats == 0; l.mu.defaultSeats {
 		seats = defaultConcurrentRequests()
 	}
 	if l.mu.requests == nil || l.mu.seats != seats {
@@ -108,20 +109,30 @@ func (l *limiter) admit(ctx context.Context) (release func(), err error) {
 		return func() {}, nil
 	}
 	l.mu.Lock()
-	requests, seats := l.mu.requests, l.mu.seats
+	requests, seats, isDefault := l.mu.requests, l.mu.seats, l.mu.defaultSeats
 	l.mu.Unlock()
 	if requests.TryAcquire(1) {
 		return func() { requests.Release(1) }, nil
 	}
 	defer l.waiting.Add(-1)
 	if l.waiting.Add(1) > seats*waitingPerSeat {
-		return nil, tooMany("the control plane serves spec.limits.concurrentRequests=%d requests, and too many others wait", seats)
+		return nil, tooManyWait(seats, isDefault)
 	}
 	if err := requests.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
 	yield.ToNewRequests()
 	return func() { requests.Release(1) }, nil
+}
+
+// tooManyWait returns the API error for a request that cannot wait because too many others wait. isDefault is
+// true if the ControlPlane object does not set the limit, so the message names the field that sets it.
+func tooManyWait(seats int64, isDefault bool) error {
+	if isDefault {
+		return tooMany("the control plane serves %d requests, the default limit, and too many others wait; "+
+			"spec.limits.concurrentRequests in its ControlPlane object can set a higher limit", seats)
+	}
+	return tooMany("the control plane serves spec.limits.concurrentRequests=%d requests, and too many others wait", seats)
 }
 
 // admitWatch counts a watch until ctx ends. It returns an API error with code 429 if the limit is reached.
