@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
@@ -30,6 +31,15 @@ func (e *sourceError) Error() string { return e.message }
 // guard contains operations that the caller must add to the commit that completes the fork. The error is a
 // *sourceError if the source does not exist, or has no state at the requested time.
 func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Source) (begun content, guard []kv.Op, err error) {
+	if source.Time != nil || source.ResourceVersion != "" {
+		defer func() { err = expired(err) }() // not for the newest state: if it has expired, the next attempt uses a newer one
+	}
+	// The revision is read before the source is checked: if the source is not being deleted at the check, the
+	// state at the revision is complete.
+	revision, err := f.sourceRevision(ctx, source)
+	if err != nil {
+		return content{}, nil, err
+	}
 	from, below := types.UID(""), &keySet{} // the values for the root control plane
 	if source.ControlPlane != "" {
 		f.awaitSource(p, source.ControlPlane) // before the source is read, so that no event is missed
@@ -41,13 +51,13 @@ func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Sour
 		if from, below, err = f.source(ctx, source.ControlPlane); err != nil {
 			return content{}, nil, err
 		}
-	}
-	if source.Time != nil || source.ResourceVersion != "" {
-		defer func() { err = expired(err) }() // not for the newest state: if it has expired, the next attempt uses a newer one
-	}
-	revision, err := f.sourceRevision(ctx, source, below.revision)
-	if err != nil {
-		return content{}, nil, err
+		switch {
+		case revision >= below.revision:
+		case source.Time == nil && source.ResourceVersion == "":
+			revision = below.revision // f.source has created the keys
+		default:
+			return content{}, nil, &sourceError{"SourceExpired", fmt.Sprintf("spec.from: the control plane %q did not exist at that time", source.ControlPlane)}
+		}
 	}
 	begun.Source = &layer{from, revision}
 	store := f.config.Backend.Backend
@@ -152,7 +162,8 @@ func (f *Fleet) source(ctx context.Context, name string) (types.UID, *keySet, er
 	if err != nil {
 		return "", nil, err
 	}
-	// The lock prevents a concurrent deletion, which acquires it before it deletes the keys.
+	// The lock prevents a concurrent deletion in this process, which acquires it before it deletes the keys.
+	// The object is read because another server may delete the keys.
 	if err := p.opening.Acquire(ctx, 1); err != nil {
 		return "", nil, err
 	}
@@ -160,9 +171,12 @@ func (f *Fleet) source(ctx context.Context, name string) (types.UID, *keySet, er
 	p.mu.Lock()
 	removed, isFork := p.mu.removed, p.mu.spec.From != nil
 	p.mu.Unlock()
+	object, err := f.objects.Get(ctx, types.NamespacedName{Name: name})
 	switch {
-	case removed:
+	case removed, apierrors.IsNotFound(err), err == nil && (object.GetUID() != p.key.uid || object.GetDeletionTimestamp() != nil):
 		return "", nil, missing
+	case err != nil:
+		return "", nil, err
 	case keys == nil && isFork:
 		return "", nil, &sourceError{"SourceNotReady", fmt.Sprintf("spec.from: the control plane %q is not ready", name)}
 	case keys == nil:
@@ -173,27 +187,20 @@ func (f *Fleet) source(ctx context.Context, name string) (types.UID, *keySet, er
 	return p.key.uid, keys, nil
 }
 
-// sourceRevision returns the revision of the requested state of a source. begun is the revision at which the
-// source was created.
-func (f *Fleet) sourceRevision(ctx context.Context, source *controlplanes.Source, begun kv.Revision) (revision kv.Revision, err error) {
+// sourceRevision returns the revision of the requested state of a source.
+func (f *Fleet) sourceRevision(ctx context.Context, source *controlplanes.Source) (kv.Revision, error) {
 	switch {
 	case source.ResourceVersion != "":
-		var n int64
-		n, err = strconv.ParseInt(source.ResourceVersion, 10, 64)
-		revision = kv.Revision(n)
+		n, err := strconv.ParseInt(source.ResourceVersion, 10, 64)
+		return kv.Revision(n), err
 	case source.Time == nil:
 		return f.config.Backend.CurrentRevision(ctx)
 	case source.Time.After(f.now()):
 		return 0, &sourceError{"SourceInvalid", "spec.from.time is in the future"}
 	case source.ControlPlane == "" && f.hasHistory(""):
 		return f.config.Env.Storage.History.RevisionAt(ctx, source.Time.Time) // the history is more precise
-	default:
-		revision, err = f.config.Backend.RevisionAt(ctx, source.Time.Time)
 	}
-	if err == nil && revision < begun {
-		return 0, &sourceError{"SourceExpired", fmt.Sprintf("spec.from: the control plane %q did not exist at that time", source.ControlPlane)}
-	}
-	return revision, err
+	return f.config.Backend.RevisionAt(ctx, source.Time.Time)
 }
 
 // unpin releases the states that a fork retained.
