@@ -48,6 +48,7 @@ type conn struct {
 
 	streams    map[uint32]*stream
 	lastID     uint32    // highest stream ID that the client has used
+	resets     []uint32  // the streams that the server has reset last, at most maxResets
 	handlers   int       // number of running handlers, including handlers of closed streams
 	unstarted  []*stream // streams whose handlers wait for a free slot
 	goAwaySent bool      // GOAWAY has been sent; streams after lastID are ignored

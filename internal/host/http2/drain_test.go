@@ -145,6 +145,32 @@ func TestEarlyResponseTrailers(t *testing.T) {
 	r.await("HEADERS 3 403 end")
 }
 
+// TestTrailersAfterReset checks that trailers are ignored if the client has sent them before it received the
+// reset of the stream.
+func TestTrailersAfterReset(t *testing.T) {
+	t.Parallel()
+	r := connect(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/panic" {
+			panic(http.ErrAbortHandler)
+		}
+		<-r.Context().Done()
+	}, few(2))
+	r.post(1, "content-length", "1")
+	r.ok(r.frames.WriteData(1, false, []byte("123")))
+	r.await("RST 1 PROTOCOL_ERROR")
+	r.request(1, true, "x", "y")
+	r.request(3, false, ":method", "POST", ":scheme", "https", ":path", "/panic", ":authority", "a")
+	r.await("RST 3 INTERNAL_ERROR")
+	r.request(3, true, "x", "y")
+	for _, id := range []uint32{5, 7, 9} {
+		r.post(id)
+	}
+	r.await("RST 9 PROTOCOL_ERROR")
+	r.request(9, true, "x", "y")
+	r.request(1, true, "x", "y")
+	r.never("GOAWAY 9 PROTOCOL_ERROR", "RST 1 STREAM_CLOSED", "RST 9 STREAM_CLOSED")
+}
+
 // shutdownConn is a connection that shuts the server down when the server uses the connection for the first
 // time.
 type shutdownConn struct {

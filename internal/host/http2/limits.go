@@ -28,6 +28,9 @@ const (
 	// maximum number of concurrent streams. Handlers of streams that the client has reset occupy
 	// slots until they return.
 	unstartedPerStream = 4
+	// maxResets is the number of streams, reset by the server, whose late trailers are ignored (RFC 9113,
+	// section 5.1). Trailers of other closed streams close the connection.
+	maxResets = 100
 	// maxSettings is the maximum number of values in a SETTINGS frame.
 	maxSettings = 100
 	// maxReplies is the maximum size of the pending replies to a client's control frames, such as PING, in

@@ -47,6 +47,13 @@ func TestFloods(t *testing.T) {
 			return r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: uint32(5 + 2*i), EndStream: true, EndHeaders: true,
 				BlockFragment: r.encode(":method", "GET")})
 		},
+		"trailers after a reset": func(r *raw, i int) error {
+			fields := []string{"x", "y"}
+			if i == 0 {
+				fields = []string{":method", "GET"} // malformed
+			}
+			return r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 5, EndStream: true, EndHeaders: true, BlockFragment: r.encode(fields...)})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,6 +105,11 @@ func TestBrokenConnections(t *testing.T) {
 	}{
 		{"even stream", func(r *raw) { r.request(2, true) }, h2.ErrCodeProtocol},
 		{"decreasing stream ID", func(r *raw) { r.request(5, true); r.request(3, true) }, h2.ErrCodeProtocol},
+		{"trailers of a stream that the client has reset", func(r *raw) {
+			r.post(1)
+			r.ok(r.frames.WriteRSTStream(1, h2.ErrCodeCancel))
+			r.request(1, true, "x", "y")
+		}, h2.ErrCodeProtocol},
 		{"data on an idle stream", func(r *raw) { r.ok(r.frames.WriteData(7, true, nil)) }, h2.ErrCodeProtocol},
 		{"reset of an idle stream", func(r *raw) { r.ok(r.frames.WriteRSTStream(7, h2.ErrCodeCancel)) }, h2.ErrCodeProtocol},
 		{"window of an idle stream", func(r *raw) { r.ok(r.frames.WriteWindowUpdate(7, 1)) }, h2.ErrCodeProtocol},

@@ -3,6 +3,7 @@ package http2
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	h2 "golang.org/x/net/http2"
@@ -103,7 +104,7 @@ func (c *conn) resetStream(e h2.StreamError) error {
 	if s := c.streams[e.StreamID]; s != nil {
 		s.reset(e.Code, e)
 	} else {
-		_ = c.frames.WriteRSTStream(e.StreamID, e.Code)
+		c.writeReset(e.StreamID, e.Code)
 	}
 	c.flushAsync()
 	return c.countFlood(13)
@@ -188,7 +189,10 @@ func (c *conn) processHeaders(f *h2.MetaHeadersFrame, r *requestHead) error {
 	if s := c.streams[id]; s != nil {
 		return s.processTrailers(f)
 	}
-	if r == nil {
+	switch {
+	case r == nil && slices.Contains(c.resets, id): // the client sent trailers before it received the reset
+		return c.countFlood(0)
+	case r == nil:
 		return h2.ConnectionError(h2.ErrCodeProtocol)
 	}
 	c.lastID = id

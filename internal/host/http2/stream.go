@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,9 +106,19 @@ func stop(t *time.Timer) {
 // reset sends RST_STREAM and closes the stream with err. conn.mu must be held.
 func (s *stream) reset(code h2.ErrCode, err error) {
 	if s.err == nil {
-		_ = s.conn.frames.WriteRSTStream(s.id, code)
+		s.conn.writeReset(s.id, code)
 		s.close(err)
 	}
+}
+
+// writeReset appends RST_STREAM, and records the stream, because its trailers may already be on their way. c.mu
+// must be held.
+func (c *conn) writeReset(id uint32, code h2.ErrCode) {
+	_ = c.frames.WriteRSTStream(id, code)
+	if len(c.resets) == maxResets {
+		c.resets = slices.Delete(c.resets, 0, 1)
+	}
+	c.resets = append(c.resets, id)
 }
 
 // run runs the handler. After the handler has returned, it completes or detaches the response.
