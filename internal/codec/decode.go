@@ -92,7 +92,7 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 			return nil, err
 		}
 	}
-	if err := v.checkBody(body, media); apierrors.IsRequestEntityTooLargeError(err) {
+	if err := v.checkBody(body, media); isStatus(err) {
 		return nil, err
 	} else if err != nil {
 		return nil, &UndecodableError{fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, err), err}
@@ -115,10 +115,16 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 	return obj, err
 }
 
-// checkBody rejects a body that is too expensive to decode or to use; see package precheck.
+func isStatus(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
+}
+
+// checkBody rejects a body that is too expensive to decode or to use; see package precheck. It returns an API
+// error if the object needs too much memory.
 func (v *Version) checkBody(body []byte, media Media) error {
 	if v.Untyped {
-		return nil
+		return v.ChargeDocument(body, media)
 	}
 	shape := precheck.ShapeOf(v.New())
 	if shape == nil {
@@ -127,17 +133,41 @@ func (v *Version) checkBody(body []byte, media Media) error {
 	switch media {
 	case Protobuf:
 		if message, ok := bytes.CutPrefix(body, protobufMagic[:]); ok {
-			return shape.CheckProtobuf(message)
+			return shape.CheckProtobuf(message, v.charge)
 		}
 		return nil
 	case YAML:
+		if err := v.ChargeDocument(body, media); err != nil {
+			return err
+		}
 		converted, err := yaml.YAMLToJSON(body)
 		if err != nil {
 			return nil
 		}
 		body = converted
 	}
-	return shape.CheckJSON(body)
+	return shape.CheckJSON(body, v.charge)
+}
+
+// The memory of decoded JSON values, in bytes: of a map with up to eight members, of a list, and of a value in a
+// list or a further member of a map.
+const (
+	mapMemory   = 320
+	listMemory  = 40
+	valueMemory = 32
+)
+
+// ChargeDocument charges the memory of a body that is decoded as a document of maps and lists; see WithCharge.
+// The memory is estimated from the number of brackets and commas. It returns the error of the charge.
+func (v *Version) ChargeDocument(body []byte, media Media) error {
+	if v.charge == nil {
+		return nil
+	}
+	maps := bytes.Count(body, []byte("{"))
+	if media == YAML {
+		maps += bytes.Count(body, []byte("\n")) // each line can begin a map
+	}
+	return v.charge(maps*mapMemory + bytes.Count(body, []byte("["))*listMemory + bytes.Count(body, []byte(","))*valueMemory)
 }
 
 // decodeTarget returns the object into which the serializers decode. It is nil for typed objects, because
@@ -154,7 +184,7 @@ func (v *Version) decodePlainJSON(body []byte, strict bool) (Object, bool) {
 	if v.Untyped {
 		return v.decodePlainUntyped(obj, body, strict)
 	}
-	if jsonplan.Decode(body, obj) {
+	if jsonplan.Decode(body, obj, v.charge) {
 		return obj, v.checkAndSetType(obj)
 	}
 	if v.checkBody(body, JSON) != nil {
@@ -174,7 +204,7 @@ func (v *Version) decodePlainJSON(body []byte, strict bool) (Object, bool) {
 
 func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Object, bool) {
 	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
+	if !ok || v.ChargeDocument(body, JSON) != nil {
 		return nil, false
 	}
 	if content, ok := jsonplan.DecodeDocument(body); ok {
@@ -355,13 +385,13 @@ func unmarshalDocument(body []byte, into *map[string]any) (unique bool, err erro
 }
 
 // CheckDocument rejects a JSON document that is too expensive to convert to an object of version v. It
-// returns an API error for an object that needs too much memory, and quantity.ErrOutOfRange for a quantity
-// beyond the limits.
+// returns an API error for an object that needs too much memory, the errors of the charge (see WithCharge), and
+// quantity.ErrOutOfRange for a quantity beyond the limits.
 func (v *Version) CheckDocument(document map[string]any) error {
 	if v.Untyped {
 		return nil
 	}
-	return precheck.ShapeOf(v.New()).CheckDocument(document)
+	return precheck.ShapeOf(v.New()).CheckDocument(document, v.charge)
 }
 
 // FromDocument creates an object of version v from a JSON document. The object may share memory
@@ -373,7 +403,7 @@ func (v *Version) FromDocument(document map[string]any, wantStrict bool) (obj Ob
 		obj.(*unstructured.Unstructured).Object = document
 		return obj, nil, nil
 	}
-	if err := precheck.ShapeOf(obj).CheckDocument(document); err != nil {
+	if err := precheck.ShapeOf(obj).CheckDocument(document, v.charge); err != nil {
 		return nil, nil, err
 	}
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(document, obj, wantStrict)

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/codec/precheck"
 )
 
 // Object is an API object with metadata: a pointer to a type of k8s.io/api, or an
@@ -47,6 +49,16 @@ type Version struct {
 	// Untyped means that objects are *unstructured.Unstructured. They have no protobuf encoding and
 	// no strategic merge patch.
 	Untyped bool
+
+	charge precheck.Charge // see WithCharge
+}
+
+// WithCharge returns a copy of v that decodes objects of clients only if charge accepts their memory. See
+// precheck.Charge.
+func (v *Version) WithCharge(charge precheck.Charge) *Version {
+	charged := *v
+	charged.charge = charge
+	return &charged
 }
 
 // ErrConverterUnreachable is wrapped by errors of Kind.Convert if the connection to the conversion

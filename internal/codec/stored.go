@@ -148,7 +148,7 @@ func (k *Kind) decodePlainStored(value []byte) (Object, bool) {
 		return nil, false
 	}
 	obj := k.Hub.New()
-	ok := jsonplan.Decode(value, obj)
+	ok := jsonplan.Decode(value, obj, nil)
 	return obj, ok && obj.GetObjectKind().GroupVersionKind() == k.Hub.GVK
 }
 

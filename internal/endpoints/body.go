@@ -31,7 +31,7 @@ func (c *call) readBody() ([]byte, error) {
 	var maxBytes *http.MaxBytesError
 	switch {
 	case errors.Is(err, memory.ErrExhausted):
-		return nil, apierrors.NewTooManyRequests("the server has no memory for a request of this size at present, please try again later", exhaustedRetryAfter)
+		return nil, errExhausted()
 	case errors.As(err, &maxBytes), int64(len(body)) > limit:
 		return nil, tooLarge(limit)
 	case err != nil && c.r.Context().Err() == context.DeadlineExceeded:
@@ -90,6 +90,31 @@ func readAll(r io.Reader, length int64, room func(bytes int) error) ([]byte, err
 	return body, nil
 }
 
+// errExhausted returns the API error for a request for which no memory is available.
+func errExhausted() error {
+	return apierrors.NewTooManyRequests("the server has no memory for a request of this size at present, please try again later", exhaustedRetryAfter)
+}
+
+// charged returns a copy of a version that reserves memory for the decoded object before it decodes the object.
+// If no memory is available, decoding fails with an API error, for which isExhausted returns true.
+func (c *call) charged(v *codec.Version) *codec.Version {
+	return v.WithCharge(func(bytes int) error {
+		err := c.reserved.ReserveObject(c.r.Context(), bytes)
+		switch {
+		case errors.Is(err, memory.ErrExhausted):
+			return errExhausted()
+		case err != nil: // the deadline has passed, or the client has disconnected
+			return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
+		}
+		return nil
+	})
+}
+
+// isExhausted reports whether an object cannot be decoded because of its memory.
+func isExhausted(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err)
+}
+
 func tooLarge(limit int64) error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit))
 }
@@ -118,7 +143,7 @@ func (c *call) objectBody(v *codec.Version) ([]byte, codec.Media, error) {
 }
 
 func (c *call) decodeObject(v *codec.Version, fieldValidation string, body []byte, media codec.Media) (codec.Object, error) {
-	obj, err := v.Decode(body, media, fieldValidation != metav1.FieldValidationIgnore)
+	obj, err := c.charged(v).Decode(body, media, fieldValidation != metav1.FieldValidationIgnore)
 	telemetry.Step(c.r.Context(), "decoded body")
 	if err := c.checkStrict(v, fieldValidation, err); err != nil {
 		return nil, err

@@ -34,14 +34,17 @@ func (c *call) patch(s rest.Updater) error {
 	if err != nil {
 		return err
 	}
-	change, err := c.patcher(patchType, body, *options)
-	if err != nil {
-		return err
-	}
 	isApply := patchType == types.ApplyYAMLPatchType
 	media := codec.JSON
 	if isApply {
 		media = codec.YAML
+	}
+	if err := c.charged(c.resource.Version).ChargeDocument(body, media); err != nil {
+		return err
+	}
+	change, err := c.patcher(patchType, body, *options)
+	if err != nil {
+		return err
 	}
 	c.auditRequest(nil, media, body)
 	updating := &metav1.UpdateOptions{

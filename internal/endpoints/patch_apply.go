@@ -27,7 +27,7 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 	if err != nil {
 		return nil, err
 	}
-	if err := c.resource.Version.CheckDocument(content); err != nil {
+	if err := c.charged(c.resource.Version).CheckDocument(content); err != nil {
 		return nil, asBadRequest(err)
 	}
 	if !unique {

@@ -33,7 +33,7 @@ type documentPatcher interface {
 // documentPatch returns the UpdateFunc of a patch of the object's JSON document. The function encodes the
 // current object in the requested version, applies the patch, and decodes the result.
 func (c *call) documentPatch(patch documentPatcher, manager string, options metav1.PatchOptions) rest.UpdateFunc {
-	v := c.resource.Version
+	v := c.charged(c.resource.Version)
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		if current == nil {
 			return nil, apierrors.NewNotFound(c.resource.GroupResource(), c.info.Name)
@@ -87,7 +87,7 @@ func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, f
 	if err == nil {
 		return out, strict, nil
 	}
-	if apierrors.IsRequestEntityTooLargeError(err) {
+	if isExhausted(err) {
 		return nil, nil, err
 	}
 	decoding, ok := runtime.AsStrictDecodingError(err)

@@ -18,7 +18,7 @@ import (
 // strategicPatch returns the UpdateFunc of a strategic merge patch, which merges lists according to their
 // type.
 func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchOptions) (rest.UpdateFunc, error) {
-	v := c.resource.Version
+	v := c.charged(c.resource.Version)
 	schema, err := strategicpatch.NewPatchMetaFromStruct(v.New())
 	if err != nil {
 		return nil, fmt.Errorf("merge keys of %s: %w", v.GVK.Kind, err)
@@ -82,7 +82,7 @@ func mergeIntoWhole(v *codec.Version, obj codec.Object, patch map[string]any, sc
 		return nil, nil, strategicError(err)
 	}
 	out, strict, err := v.FromDocument(merged, wantStrict)
-	if apierrors.IsRequestEntityTooLargeError(err) {
+	if isExhausted(err) {
 		return nil, nil, err
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 )
 
 // TestMemoryLimit checks that while a large incomplete request body occupies the memory for requests, another
-// large request is rejected but small requests succeed. Afterwards, a large request succeeds.
+// large request is rejected but small requests succeed. A small body is also rejected if its object needs much
+// memory. Afterwards, large requests succeed.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Limits: LimitsConfig{Memory: memory.MinLimit}})
@@ -53,6 +55,9 @@ func TestMemoryLimit(t *testing.T) {
 		return int64(bytes)
 	}
 
+	const pods = "/api/v1/namespaces/default/pods"
+	s.must(t, "POST", pods, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"a"}]}}`)
+
 	endless, write := io.Pipe()
 	answered := make(chan int, 1)
 	go func() { // returns after the end of the body
@@ -70,7 +75,7 @@ func TestMemoryLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	testserver.Eventually(t, 2*time.Minute, func() error {
-		if bytes := held(); bytes < 8<<20 {
+		if bytes := held(); bytes < memory.MinLimit/4 {
 			return fmt.Errorf("%d bytes are reserved", bytes)
 		}
 		return nil
@@ -81,6 +86,7 @@ func TestMemoryLimit(t *testing.T) {
 	if got := code([]byte(`{"metadata":{"name":"small"}}`)); got != http.StatusCreated {
 		t.Errorf("a small request: %d", got)
 	}
+	testSmallBodies(t, s, pods)
 	if _, err := write.Write(first[len(first)-1:]); err != nil {
 		t.Fatal(err)
 	}
@@ -94,4 +100,34 @@ func TestMemoryLimit(t *testing.T) {
 	if bytes := held(); bytes != 0 {
 		t.Errorf("%d bytes are reserved without requests", bytes)
 	}
+}
+
+// testSmallBodies checks that small bodies with thousands of empty structs or small maps are rejected while no
+// memory is available.
+func testSmallBodies(t *testing.T, s *running, pods string) {
+	t.Helper()
+	elements := func(element string) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(element+",", 20_000/len(element)), ",") + "]"
+	}
+	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"initContainers":` + elements("{}") + `}}`
+	var requests sync.WaitGroup
+	for _, tt := range []struct{ name, method, path, mediaType, body string }{
+		{"create", "POST", pods, "application/json", pod},
+		{"create with an unknown field", "POST", pods, "application/json", strings.Replace(pod, `"spec"`, `"unknown":1,"spec"`, 1)},
+		{"create in YAML", "POST", pods, "application/yaml", pod},
+		{"create custom object", "POST", controlPlanePath, "application/json", `{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":"a"},"x":` + elements(`{"a":0}`) + `}`},
+		{"update", "PUT", pods + "/a", "application/json", pod},
+		{"merge patch", "PATCH", pods + "/a", "application/merge-patch+json", pod},
+		{"strategic merge patch", "PATCH", pods + "/a", "application/strategic-merge-patch+json", pod},
+		{"apply", "PATCH", pods + "/a?fieldManager=a", "application/apply-patch+yaml", pod},
+		{"JSON patch", "PATCH", pods + "/a", "application/json-patch+json", `[{"op":"add","path":"/spec/initContainers","value":` + elements("{}") + `}]`},
+	} {
+		requests.Go(func() {
+			code, text := s.send(t, tt.method, tt.path, tt.body, "Content-Type", tt.mediaType)
+			if code != http.StatusTooManyRequests || !strings.Contains(text, "no memory for a request of this size") {
+				t.Errorf("%s: response %d %.300s, want 429", tt.name, code, text)
+			}
+		})
+	}
+	requests.Wait()
 }

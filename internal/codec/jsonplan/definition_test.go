@@ -74,7 +74,7 @@ func TestDecodeWithout(t *testing.T) {
 	t.Parallel()
 	var whole, got apiextensionsv1.CustomResourceDefinition
 	given := []byte(definition)
-	if !jsonplan.Decode(given, &whole) || !jsonplan.DecodeWithout(given, &got, "schema") {
+	if !jsonplan.Decode(given, &whole, nil) || !jsonplan.DecodeWithout(given, &got, "schema") {
 		t.Fatal("not read")
 	}
 	clear(given) // decoded values must not share memory with the input
@@ -143,14 +143,14 @@ func TestSeek(t *testing.T) {
 
 func BenchmarkDefinition(b *testing.B) {
 	var crd apiextensionsv1.CustomResourceDefinition
-	if !jsonplan.Decode([]byte(definition), &crd) {
+	if !jsonplan.Decode([]byte(definition), &crd, nil) {
 		b.Fatal("not read")
 	}
 	b.Run("read", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var crd apiextensionsv1.CustomResourceDefinition
-			jsonplan.Decode([]byte(definition), &crd)
+			jsonplan.Decode([]byte(definition), &crd, nil)
 		}
 	})
 	b.Run("read without schemas", func(b *testing.B) {

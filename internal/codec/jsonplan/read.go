@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"iter"
-	"math"
 	"reflect"
 	"strconv"
 	"sync"
@@ -17,17 +16,17 @@ import (
 // Decode decodes a JSON object into v, a pointer to an empty struct. It returns true if sigs.k8s.io/json
 // would decode the same value in strict mode without an error. If it returns false, the content of v is
 // undefined, and the caller must decode with sigs.k8s.io/json, which also provides the error. Decode also
-// returns false for an object that may need more memory than precheck.MaxMemory. Strings in v share memory
-// with a copy of data.
-func Decode(data []byte, v any) bool {
-	return decode(reader{data: string(data), maxMemory: precheck.MaxMemory}, v)
+// returns false for an object that may need more memory than precheck.MaxMemory, or that charge rejects. Strings
+// in v share memory with a copy of data.
+func Decode(data []byte, v any, charge precheck.Charge) bool {
+	return decode(reader{data: string(data), meter: precheck.Meter{Charge: charge}}, v)
 }
 
 // DecodeWithout is like Decode, but skips the struct members with the given name at all levels;
 // their values must be valid JSON. It copies each string, for callers that retain a small part of a
 // long document.
 func DecodeWithout(data []byte, v any, name string) bool {
-	return decode(reader{data: unsafe.String(unsafe.SliceData(data), len(data)), maxMemory: math.MaxInt, without: name, copyStrings: true}, v)
+	return decode(reader{data: unsafe.String(unsafe.SliceData(data), len(data)), unlimited: true, without: name, copyStrings: true}, v)
 }
 
 func decode(r reader, v any) bool {

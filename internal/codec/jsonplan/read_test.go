@@ -23,7 +23,7 @@ func checkRead(t *testing.T, kind reflect.Type, body []byte) bool {
 	t.Helper()
 	given := string(body)
 	got := reflect.New(kind).Interface()
-	ok := jsonplan.Decode(body, got)
+	ok := jsonplan.Decode(body, got, nil)
 	if string(body) != given {
 		t.Fatal("the body was changed")
 	}
@@ -198,7 +198,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(name+"/plan", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if !jsonplan.Decode(body, new(corev1.Pod)) {
+				if !jsonplan.Decode(body, new(corev1.Pod), nil) {
 					b.Fatal("not read")
 				}
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"mainstay.dev/mainstay/internal/codec/precheck"
 )
 
 // reader decodes a JSON text. The position is not a field, but a parameter and result of the
@@ -18,15 +20,14 @@ type reader struct {
 	without string
 	// copyStrings means that strings must not share memory with data.
 	copyStrings bool
-	// memory is the total size of the allocated lists, map entries and structs, in bytes. maxMemory is the
-	// limit of memory.
-	memory, maxMemory uintptr
+	// meter counts the memory of the lists, map entries and structs, unless unlimited is true.
+	meter     precheck.Meter
+	unlimited bool
 }
 
-// allocate counts memory before it is allocated. It returns false if the object exceeds maxMemory.
+// allocate counts memory before it is allocated. It returns false if the object exceeds the limit.
 func (r *reader) allocate(bytes uintptr) bool {
-	r.memory += bytes
-	return r.memory <= r.maxMemory
+	return r.unlimited || r.meter.Add(int(bytes)) == nil
 }
 
 // maxDepth is the maximum nesting depth. Deeper documents are decoded with sigs.k8s.io/json, which has a

@@ -16,20 +16,25 @@ const maxDepth = 10_000
 const minElement = 2
 
 // CheckJSON checks a JSON text that encodes a value of the shape's type. It returns quantity.ErrOutOfRange
-// for a quantity beyond the limits, and an API error for an object that exceeds MaxMemory. It returns nil
-// for invalid JSON, which the decoder reports.
-func (s *Shape) CheckJSON(text []byte) error {
-	if s == nil || !s.containsQuantity && len(text)/minElement*s.largest <= MaxMemory {
+// for a quantity beyond the limits, an API error for an object that exceeds MaxMemory, and the errors of
+// charge. It returns nil for invalid JSON, which the decoder reports.
+func (s *Shape) CheckJSON(text []byte, charge Charge) error {
+	uncharged := MaxMemory
+	if charge != nil {
+		uncharged = chargedStep
+	}
+	if s == nil || !s.containsQuantity && len(text)/minElement*s.largest <= uncharged {
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	_, err := new(counter).checkNext(s, d, maxDepth)
+	m := &Meter{Charge: charge}
+	_, err := m.checkNext(s, d, maxDepth)
 	return err
 }
 
 // checkNext checks the next value and its content. ok is false for invalid JSON.
-func (c *counter) checkNext(s *Shape, d *json.Decoder, depth int) (ok bool, err error) {
+func (m *Meter) checkNext(s *Shape, d *json.Decoder, depth int) (ok bool, err error) {
 	token, err := d.Token()
 	if err != nil || depth == 0 {
 		return false, nil
@@ -49,10 +54,10 @@ func (c *counter) checkNext(s *Shape, d *json.Decoder, depth int) (ok bool, err 
 				}
 				p = s.member(name.(string))
 			}
-			if err := c.add(p.size); err != nil {
+			if err := m.Add(p.size); err != nil {
 				return false, err
 			}
-			if ok, err := c.checkNext(p.shape, d, depth-1); !ok || err != nil {
+			if ok, err := m.checkNext(p.shape, d, depth-1); !ok || err != nil {
 				return ok, err
 			}
 		}
@@ -70,11 +75,12 @@ func (s *Shape) checkText(text string) error {
 }
 
 // CheckDocument is like CheckJSON, for a decoded JSON document.
-func (s *Shape) CheckDocument(value any) error {
-	return new(counter).checkDocument(s, value)
+func (s *Shape) CheckDocument(value any, charge Charge) error {
+	m := &Meter{Charge: charge}
+	return m.checkDocument(s, value)
 }
 
-func (c *counter) checkDocument(s *Shape, value any) error {
+func (m *Meter) checkDocument(s *Shape, value any) error {
 	if s == nil {
 		return nil
 	}
@@ -89,13 +95,13 @@ func (c *counter) checkDocument(s *Shape, value any) error {
 			if !s.isMap {
 				p = s.members[name]
 			}
-			if err := c.checkPart(p, member); err != nil {
+			if err := m.checkPart(p, member); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, element := range value {
-			if err := c.checkPart(s.elem, element); err != nil {
+			if err := m.checkPart(s.elem, element); err != nil {
 				return err
 			}
 		}
@@ -103,9 +109,9 @@ func (c *counter) checkDocument(s *Shape, value any) error {
 	return nil
 }
 
-func (c *counter) checkPart(p part, value any) error {
-	if err := c.add(p.size); err != nil {
+func (m *Meter) checkPart(p part, value any) error {
+	if err := m.Add(p.size); err != nil {
 		return err
 	}
-	return c.checkDocument(p.shape, value)
+	return m.checkDocument(p.shape, value)
 }

@@ -27,13 +27,40 @@ func errMemory() error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the lists, maps and structs of the object need more than %d bytes of memory", MaxMemory))
 }
 
-// counter counts the memory of an object while it is checked.
-type counter struct{ used int }
+// Charge is called with the memory that an object needs, in bytes, and again with higher values if the object
+// needs more. The object is rejected with its error. A nil Charge accepts all objects up to MaxMemory.
+type Charge func(bytes int) error
 
-// add counts n bytes. It returns an API error if the object exceeds MaxMemory.
-func (c *counter) add(n int) error {
-	if c.used += n; c.used > MaxMemory {
+// chargedStep is the precision of the values that Charge receives, in bytes.
+const chargedStep = 128 << 10
+
+// Meter counts the memory of an object while the object is checked or decoded. The zero value has no Charge.
+type Meter struct {
+	Charge  Charge
+	used    int
+	allowed int // memory that was charged
+}
+
+// Add counts n bytes, before they are allocated. It returns an API error if the object exceeds MaxMemory, and
+// the errors of Charge.
+func (m *Meter) Add(n int) error {
+	if m.used += n; m.used > m.allowed {
+		return m.extend()
+	}
+	return nil
+}
+
+func (m *Meter) extend() error {
+	if m.used > MaxMemory {
 		return errMemory()
 	}
+	allowed := MaxMemory
+	if m.Charge != nil {
+		allowed = (m.used + chargedStep - 1) / chargedStep * chargedStep
+		if err := m.Charge(allowed); err != nil {
+			return err
+		}
+	}
+	m.allowed = allowed
 	return nil
 }

@@ -48,14 +48,14 @@ func TestShapes(t *testing.T) {
 	} {
 		for _, q := range []string{"1e999999999", "1E999999999", "1e-999999999", "1e+999999999", "-1e-2147483647", "1e4294967296"} {
 			text := strings.ReplaceAll(tt.text, "Q", `"`+q+`"`)
-			if err := ShapeOf(tt.into()).CheckJSON([]byte(text)); !errors.Is(err, quantity.ErrOutOfRange) {
+			if err := ShapeOf(tt.into()).CheckJSON([]byte(text), nil); !errors.Is(err, quantity.ErrOutOfRange) {
 				t.Errorf("%s: %s passed", tt.name, text)
 			}
 			var document any
 			if err := json.Unmarshal([]byte(text), &document); err != nil {
 				t.Fatal(err)
 			}
-			if err := ShapeOf(tt.into()).CheckDocument(document); !errors.Is(err, quantity.ErrOutOfRange) {
+			if err := ShapeOf(tt.into()).CheckDocument(document, nil); !errors.Is(err, quantity.ErrOutOfRange) {
 				t.Errorf("%s: %s passed as a document", tt.name, text)
 			}
 		}
@@ -65,22 +65,22 @@ func TestShapes(t *testing.T) {
 			t.Fatal(err)
 		}
 		encoded := envelope(t, obj)
-		if err := ShapeOf(obj).CheckProtobuf(encoded); err != nil {
+		if err := ShapeOf(obj).CheckProtobuf(encoded, nil); err != nil {
 			t.Errorf("%s: a legal amount: %v", tt.name, err)
 		}
 		hostile := strings.ReplaceAll(string(encoded), "98765432101", "1e-99999999")
-		if err := ShapeOf(obj).CheckProtobuf([]byte(hostile)); !errors.Is(err, quantity.ErrOutOfRange) {
+		if err := ShapeOf(obj).CheckProtobuf([]byte(hostile), nil); !errors.Is(err, quantity.ErrOutOfRange) {
 			t.Errorf("%s passed in protobuf", tt.name)
 		}
-		if err := ShapeOf(obj).CheckJSON([]byte(strings.ReplaceAll(tt.text, "Q", `"1e3"`))); err != nil {
+		if err := ShapeOf(obj).CheckJSON([]byte(strings.ReplaceAll(tt.text, "Q", `"1e3"`)), nil); err != nil {
 			t.Errorf("%s: a legal amount: %v", tt.name, err)
 		}
 	}
 	number := strings.ReplaceAll(pod, "Q", "1e999999999")
-	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(number)); !errors.Is(err, quantity.ErrOutOfRange) {
+	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(number), nil); !errors.Is(err, quantity.ErrOutOfRange) {
 		t.Error("a quantity that is a JSON number was accepted")
 	}
-	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(strings.ReplaceAll(number, "requests", "unknown"))); err != nil {
+	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(strings.ReplaceAll(number, "requests", "unknown")), nil); err != nil {
 		t.Errorf("a field that is not a quantity: %v", err)
 	}
 	if ShapeOf(&corev1.ConfigMap{}).containsQuantity {
@@ -89,10 +89,10 @@ func TestShapes(t *testing.T) {
 	if ShapeOf(&corev1.ObjectReference{}) != nil {
 		t.Error("the shape of an ObjectReference is not empty")
 	}
-	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(`{"spec":{"overhead":{"cpu":"1e999999999","cpu":"1"}}}`)); !errors.Is(err, quantity.ErrOutOfRange) {
+	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(`{"spec":{"overhead":{"cpu":"1e999999999","cpu":"1"}}}`), nil); !errors.Is(err, quantity.ErrOutOfRange) {
 		t.Error("a duplicate member hides a quantity")
 	}
-	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(strings.Repeat("[", 3<<20))); err != nil {
+	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(strings.Repeat("[", 3<<20)), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -113,10 +113,10 @@ func envelope(t *testing.T, obj runtime.Object) []byte {
 // TestShapeOfList checks types that are not structs, such as those encoded in the values of annotations.
 func TestShapeOfList(t *testing.T) {
 	t.Parallel()
-	if err := ShapeOf(&[]autoscalingv2.MetricStatus{}).CheckJSON([]byte(`[{"resource":{"current":{"averageValue":"1e999999999"}}}]`)); !errors.Is(err, quantity.ErrOutOfRange) {
+	if err := ShapeOf(&[]autoscalingv2.MetricStatus{}).CheckJSON([]byte(`[{"resource":{"current":{"averageValue":"1e999999999"}}}]`), nil); !errors.Is(err, quantity.ErrOutOfRange) {
 		t.Errorf("a list: error %v, want quantity.ErrOutOfRange", err)
 	}
-	if err := ShapeOf(&map[string]resource.Quantity{}).CheckJSON([]byte(`{"cpu":"1e999999999"}`)); !errors.Is(err, quantity.ErrOutOfRange) {
+	if err := ShapeOf(&map[string]resource.Quantity{}).CheckJSON([]byte(`{"cpu":"1e999999999"}`), nil); !errors.Is(err, quantity.ErrOutOfRange) {
 		t.Errorf("a map: error %v, want quantity.ErrOutOfRange", err)
 	}
 }
@@ -138,7 +138,7 @@ func TestProtobufAsGeneratedCodeReadsIt(t *testing.T) {
 		if err := resources.Unmarshal(message); len(resources.Limits) != 1 {
 			t.Errorf("%s: generated code reads nothing: %v", name, err)
 		}
-		if err := new(counter).checkMessage(ShapeOf(&resources), message, maxDepth); !errors.Is(err, quantity.ErrOutOfRange) {
+		if err := new(Meter).checkMessage(ShapeOf(&resources), message, maxDepth); !errors.Is(err, quantity.ErrOutOfRange) {
 			t.Errorf("%s: passed", name)
 		}
 	}
@@ -177,7 +177,7 @@ func TestHostileProtobuf(t *testing.T) {
 		if err := tt.into.Unmarshal(tt.message); err != nil {
 			t.Errorf("%s: the generated code rejects it: %v", tt.name, err)
 		}
-		if err := new(counter).checkMessage(ShapeOf(tt.into), tt.message, maxDepth); !errors.Is(err, tt.want) {
+		if err := new(Meter).checkMessage(ShapeOf(tt.into), tt.message, maxDepth); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v; want %v", tt.name, err, tt.want)
 		}
 	}
@@ -239,7 +239,7 @@ func TestProtobufWithoutJSONEncoding(t *testing.T) {
 		{"neither", budget(intstr.IntOrString{Type: 2}), errType},
 		{"a negative type", budget(intstr.IntOrString{Type: -1}), errType},
 	} {
-		if err := ShapeOf(tt.obj).CheckProtobuf(envelope(t, tt.obj)); !errors.Is(err, tt.want) {
+		if err := ShapeOf(tt.obj).CheckProtobuf(envelope(t, tt.obj), nil); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v; want %v", tt.name, err, tt.want)
 		}
 	}

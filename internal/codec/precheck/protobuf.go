@@ -37,22 +37,23 @@ const (
 const rawField = 2
 
 // CheckProtobuf checks a protobuf encoding of a value of the shape's type. envelope is the data after the
-// magic prefix. CheckProtobuf returns quantity.ErrOutOfRange for a quantity beyond the limits, and an API
-// error for an object that exceeds MaxMemory. It reads messages like the generated code, so it finds all
+// magic prefix. CheckProtobuf returns quantity.ErrOutOfRange for a quantity beyond the limits, an API error
+// for an object that exceeds MaxMemory, and the errors of charge. It reads messages like the generated code, so it finds all
 // values that the generated code would parse. It also returns an error for messages that are nested too
 // deeply, because the generated code would exhaust its stack, and for map entries with a key or value that
 // extends beyond the entry, because the generated code would copy the data after the entry for each entry.
 // Finally, it returns an error for times, JSON texts and IntOrStrings that the generated code accepts, but
 // that have no valid JSON encoding; clients could not read such an object, or a list that contains it, as
 // JSON. It returns nil for other invalid data, which the decoder reports.
-func (s *Shape) CheckProtobuf(envelope []byte) error {
+func (s *Shape) CheckProtobuf(envelope []byte, charge Charge) error {
 	if s == nil {
 		return nil
 	}
-	return new(counter).checkMessage(&Shape{numbers: map[int32]part{rawField: {shape: s}}}, envelope, maxDepth)
+	m := &Meter{Charge: charge}
+	return m.checkMessage(&Shape{numbers: map[int32]part{rawField: {shape: s}}}, envelope, maxDepth)
 }
 
-func (c *counter) checkMessage(s *Shape, data []byte, depth int) error {
+func (m *Meter) checkMessage(s *Shape, data []byte, depth int) error {
 	if depth == 0 {
 		return errDepth
 	}
@@ -68,14 +69,14 @@ func (c *counter) checkMessage(s *Shape, data []byte, depth int) error {
 		if f.wire != wireBytes {
 			continue
 		}
-		if err := c.checkField(s, f, depth-1); err != nil {
+		if err := m.checkField(s, f, depth-1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *counter) checkField(s *Shape, f field, depth int) error {
+func (m *Meter) checkField(s *Shape, f field, depth int) error {
 	if s.isQuantity {
 		if f.number == 1 {
 			return quantity.Check(string(f.bytes))
@@ -85,18 +86,18 @@ func (c *counter) checkField(s *Shape, f field, depth int) error {
 	p := s.numbers[f.number]
 	sub := p.shape
 	if sub == nil {
-		return c.add(p.size)
+		return m.Add(p.size)
 	}
 	if sub.isList || sub.isMap {
 		p = sub.elem // the field is one element of a list, or one entry of a map
 	}
-	if err := c.add(p.size); err != nil {
+	if err := m.Add(p.size); err != nil {
 		return err
 	}
 	if sub.isMap {
-		return c.checkEntry(p.shape, f.bytes, depth)
+		return m.checkEntry(p.shape, f.bytes, depth)
 	}
-	return c.checkMessage(p.shape, f.bytes, depth)
+	return m.checkMessage(p.shape, f.bytes, depth)
 }
 
 // checkTime checks a timestamp. Its fields 1 and 2 are the seconds and nanoseconds since 1970.
@@ -143,7 +144,7 @@ func checkIntOrString(message []byte) error {
 
 // checkEntry checks a map entry. The key has field number 1, and the value has field number 2. Like the
 // generated code, checkEntry ignores their wire types: no map of the API has numeric keys or values.
-func (c *counter) checkEntry(s *Shape, entry []byte, depth int) error {
+func (m *Meter) checkEntry(s *Shape, entry []byte, depth int) error {
 	for len(entry) > 0 {
 		tag, after, ok := varint(entry)
 		if !ok {
@@ -161,7 +162,7 @@ func (c *counter) checkEntry(s *Shape, entry []byte, depth int) error {
 			return errEntry
 		}
 		if number == 2 {
-			if err := c.checkMessage(s, after[:length], depth); err != nil {
+			if err := m.checkMessage(s, after[:length], depth); err != nil {
 				return err
 			}
 		}

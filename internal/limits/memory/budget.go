@@ -18,6 +18,9 @@ const (
 	// memoryPerByte is the estimated memory of a large request per byte of its body. It covers the body,
 	// the object, the modified object, and the stored encoding.
 	memoryPerByte = 4
+	// objectCopies is the number of copies of a decoded object during a request: the client's object and the
+	// modified object.
+	objectCopies = 2
 	// maxWait is the maximum time that a request waits for memory.
 	maxWait = time.Second
 )
@@ -71,6 +74,7 @@ func NewBudget(limit int64, registerer prometheus.Registerer) (*Budget, error) {
 type Reservation struct {
 	budget *Budget
 	bytes  int64
+	failed bool // ReserveObject has returned ErrExhausted
 }
 
 // NewReservation returns an empty Reservation for a request. The caller must call Release at the
@@ -87,6 +91,30 @@ func (h *Reservation) ReserveBody(ctx context.Context, bytes int) error {
 		return nil
 	}
 	if err := h.budget.acquire(ctx, want-h.bytes); err != nil {
+		return err
+	}
+	h.bytes = want
+	return nil
+}
+
+// ReserveObject increases the reservation to cover the copies of a decoded object that needs the given number of
+// bytes. An object usually needs about as much memory as its body, but an object with many empty elements needs
+// much more. If the copies exceed the whole budget, ReserveObject reserves the whole budget, so that the server
+// processes such objects one after another. In all other respects, it is like ReserveBody. After ErrExhausted,
+// later calls do not wait again.
+func (h *Reservation) ReserveObject(ctx context.Context, bytes int) error {
+	if h.budget == nil {
+		return nil
+	}
+	want := min(objectCopies*int64(bytes), h.budget.size)
+	switch {
+	case want <= memoryPerByte*maxUnreserved || want <= h.bytes:
+		return nil
+	case h.failed:
+		return ErrExhausted
+	}
+	if err := h.budget.acquire(ctx, want-h.bytes); err != nil {
+		h.failed = err == ErrExhausted
 		return err
 	}
 	h.bytes = want

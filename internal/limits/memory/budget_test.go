@@ -48,6 +48,44 @@ func TestBudget(t *testing.T) {
 	small.Release()
 }
 
+// TestBudgetOfObjects checks that the two copies of an object use the budget of 16 MiB, and that an object that
+// exceeds the budget is accepted while no other request uses it.
+func TestBudgetOfObjects(t *testing.T) {
+	t.Parallel()
+	b := newBudget(t, 64<<20)
+	first, second := b.NewReservation(), b.NewReservation()
+	if err := second.ReserveBody(t.Context(), 1<<20); err != nil { // 4 MiB
+		t.Fatal(err)
+	}
+	for _, size := range []int{1 << 20, 6 << 20, 2 << 20} {
+		if err := first.ReserveObject(t.Context(), size); err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+	}
+	if err := second.ReserveObject(t.Context(), 2<<20); err != nil {
+		t.Errorf("an object that the reservation of its body covers: %v", err)
+	}
+	for range 2 {
+		if err := second.ReserveObject(t.Context(), 3<<20); !errors.Is(err, memory.ErrExhausted) {
+			t.Errorf("a second object: %v", err)
+		}
+	}
+	small := b.NewReservation()
+	if err := small.ReserveObject(t.Context(), 128<<10); err != nil {
+		t.Errorf("a small object: %v", err)
+	}
+	second.Release()
+	if err := first.ReserveObject(t.Context(), 32<<20); err != nil {
+		t.Errorf("an object that exceeds the budget: %v", err)
+	}
+	first.Release()
+	all := b.NewReservation()
+	defer all.Release()
+	if err := all.ReserveBody(t.Context(), 4<<20); err != nil {
+		t.Errorf("not all memory was released: %v", err)
+	}
+}
+
 // TestBudgetWaits checks that concurrent requests, most of which wait for memory, release all of it.
 func TestBudgetWaits(t *testing.T) {
 	t.Parallel()

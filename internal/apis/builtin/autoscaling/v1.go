@@ -199,7 +199,7 @@ func statusFromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.
 // annotation decodes the value of an annotation. ok is false if the annotation is missing or invalid.
 func annotation[T any](in *autoscalingv1.HorizontalPodAutoscaler, key string) (value T, ok bool) {
 	text, ok := in.Annotations[key]
-	if !ok || precheck.ShapeOf(&value).CheckJSON([]byte(text)) != nil || json.Unmarshal([]byte(text), &value) != nil {
+	if !ok || precheck.ShapeOf(&value).CheckJSON([]byte(text), nil) != nil || json.Unmarshal([]byte(text), &value) != nil {
 		var nothing T
 		return nothing, false
 	}
