@@ -36,6 +36,12 @@ func newFilterChain(s *settings, d filterDependencies, final http.Handler) http.
 	if options.Filter != nil {
 		final = options.Filter(final)
 	}
+	// Clients without access must not find out whether a declared control plane exists.
+	afterAuthentication := func(next http.Handler) http.Handler { return next }
+	isDeclared := s.env.Identity.Visitors != nil
+	if isDeclared {
+		afterAuthentication = filters.ValidTimeout(onInvalid)
+	}
 	if d.storageVersions != nil {
 		final = filters.StorageVersions(d.storageVersions.Pending, d.onError)(final)
 	}
@@ -51,7 +57,9 @@ func newFilterChain(s *settings, d filterDependencies, final http.Handler) http.
 		s.env.Shutdown.Drain.Filter(d.onError),
 		s.env.Shutdown.Session.Filter(d.onError),
 		filters.GoAway(options.Requests.GoAwayChance),
-		filters.Deadline(filters.DeadlineConfig{Max: options.Requests.Timeout, Metrics: metrics.Requests, Logger: logger, OnError: d.onError, OnInvalid: onInvalid}),
+		filters.Deadline(filters.DeadlineConfig{
+			Max: options.Requests.Timeout, Metrics: metrics.Requests, Logger: logger, OnError: d.onError, OnInvalid: onInvalid, IgnoreInvalid: isDeclared,
+		}),
 		filters.CORS(options.Requests.CORSAllowedOrigins),
 		filters.Authenticate(filters.AuthenticateConfig{
 			Authenticator: d.authenticator,
@@ -61,6 +69,7 @@ func newFilterChain(s *settings, d filterDependencies, final http.Handler) http.
 			Logger:        logger,
 			OnError:       onInvalid,
 		}),
+		afterAuthentication,
 		filters.Trace(metrics.Tracer),
 		filters.Audit(d.audit),
 		filters.Impersonate(filters.ImpersonateConfig{

@@ -26,6 +26,8 @@ type DeadlineConfig struct {
 	OnError ErrorWriter
 	// OnInvalid responds to a request with an invalid ?timeout=; nil selects OnError.
 	OnInvalid ErrorWriter
+	// IgnoreInvalid ignores an invalid ?timeout=. A later ValidTimeout filter rejects it.
+	IgnoreInvalid bool
 }
 
 // Deadline returns a filter that ends requests after the shorter of Max and their query parameter timeout,
@@ -42,6 +44,22 @@ func Deadline(config DeadlineConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		return &deadline{DeadlineConfig: config, next: next}
 	}
+}
+
+// ValidTimeout returns a filter that rejects requests with an invalid ?timeout=, unless they are long-running.
+// Use it after authentication if unauthenticated clients must not get this error, with
+// DeadlineConfig.IgnoreInvalid.
+func ValidTimeout(onError ErrorWriter) Filter {
+	return filterFunc(func(w http.ResponseWriter, r *http.Request) bool {
+		if request.LongRunning(r.Context()) {
+			return true
+		}
+		_, err := parseTimeout(r.URL, 0)
+		if err != nil {
+			onError(w, r, apierrors.NewBadRequest(err.Error()))
+		}
+		return err == nil
+	})
 }
 
 type deadline struct {
@@ -61,7 +79,10 @@ func (d *deadline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve serves a request that is not long-running.
 func (d *deadline) serve(w http.ResponseWriter, r *http.Request) {
 	timeout, err := parseTimeout(r.URL, d.Max)
-	if err != nil {
+	switch {
+	case err != nil && d.IgnoreInvalid:
+		timeout = d.Max
+	case err != nil:
 		d.OnInvalid(w, r, apierrors.NewBadRequest(err.Error()))
 		return
 	}

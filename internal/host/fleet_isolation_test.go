@@ -180,7 +180,7 @@ func TestControlPlaneNames(t *testing.T) {
 		return fmt.Sprint(response.Status, lines, status)
 	}
 	for _, token := range []string{"", "unknown", "jane"} {
-		for _, path := range []string{"", "/", "/api", "/version", "/livez", "/metrics", "/openapi/v2", "/apis/x/../y", "/api/v1/namespaces/kube-system/secrets", "/at/-1m/api", "/no/such", "/api/v1/watch/pods", "//", "/%2e%2e/api", "/healthz?verbose"} {
+		for _, path := range []string{"", "/", "/api", "/version", "/livez", "/metrics", "/openapi/v2", "/apis/x/../y", "/api/v1/namespaces/kube-system/secrets", "/at/-1m/api", "/no/such", "/api/v1/watch/pods", "//", "/%2e%2e/api", "/healthz?verbose", "/api?timeout=x", "/api/v1/pods?watch=true&timeout=x", "/api/v1/pods?watch=x", "/?a=%zz;"} {
 			want := describe("/clusters/missing"+path, token)
 			for _, name := range []string{"exists", "pauses"} {
 				if got := strings.ReplaceAll(describe("/clusters/"+name+path, token), name, "missing"); got != want {
@@ -191,6 +191,9 @@ func TestControlPlaneNames(t *testing.T) {
 				t.Errorf("GET %s: response %s, want a rejection or redirect", path, want)
 			}
 		}
+	}
+	if code, text := s.send(t, "GET", "/clusters/exists/api?timeout=x", ""); code != 400 && code != 429 || code == 400 && !strings.Contains(text, "invalid timeout") {
+		t.Errorf("an invalid timeout of a user with access: %d %s, want 400", code, text)
 	}
 	// Users with the permission receive the reason.
 	s.must(t, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"metadata":{"name":"enter"},"rules":[{"apiGroups":["mainstay.dev"],"resources":["controlplanes"],"verbs":["access"],"resourceNames":["exists","missing","pauses"]}]}`)

@@ -114,6 +114,7 @@ func (f *Fleet) newRejection() http.Handler {
 		filters.HSTS(options.Requests.HSTSDirectives),
 		filters.CacheControl,
 		f.config.Env.Shutdown.Drain.Filter(onError),
+		filters.GoAway(options.Requests.GoAwayChance),
 		filters.CORS(options.Requests.CORSAllowedOrigins),
 		filters.Authenticate(filters.AuthenticateConfig{
 			Authenticator: authn.Union{administrators{f}, visitors{f}},
