@@ -217,6 +217,26 @@ func TestControlPlaneRotation(t *testing.T) {
 	a.awaitCode(t, "/api", 401)
 }
 
+// TestControlPlaneTokenRemoved checks that a Secret whose data was removed receives a new token, and that the
+// old token is no longer valid.
+func TestControlPlaneTokenRemoved(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	a := s.tenant(t, "a", `{}`)
+	a.expectCode(t, 200, "", "GET", "/api")
+	if code, body := s.send(t, "PATCH", secretPath+"/a-kubeconfig", `{"data":null}`, "Content-Type", "application/merge-patch+json"); code != 200 {
+		t.Fatal(code, body)
+	}
+	testserver.Eventually(t, time.Minute, func() error {
+		if _, body := s.send(t, "GET", secretPath+"/a-kubeconfig", ""); !strings.Contains(body, `"token":`) || !strings.Contains(body, `"kubeconfig":`) {
+			return fmt.Errorf("the Secret is %s", body)
+		}
+		return nil
+	})
+	s.enter(t, "a").awaitCode(t, "/api", 200)
+	a.awaitCode(t, "/api", 401)
+}
+
 // TestControlPlaneIdle checks that a control plane without requests closes, that the next request opens it
 // again, and that a watch keeps it open.
 func TestControlPlaneIdle(t *testing.T) {

@@ -92,15 +92,22 @@ func (f *Fleet) kubeconfig(name, token string) []byte {
 }
 
 // updateSecret updates the kubeconfig in a Secret if the address or the certificate of the server has
-// changed. It does nothing if several servers share a store, because their addresses may differ and all of
-// them are valid.
+// changed, except if several servers share a store, because their addresses may differ and all of them are
+// valid. It also restores the token and the kubeconfig if a client has removed one of them.
 func (f *Fleet) updateSecret(ctx context.Context, object *controlplanes.ControlPlane, existing *corev1.Secret) error {
-	text := f.kubeconfig(object.Name, string(existing.Data[tokenKey]))
-	if f.config.Env.Storage.Shared || bytes.Equal(existing.Data[KubeconfigKey], text) {
+	token, text := existing.Data[tokenKey], existing.Data[KubeconfigKey]
+	if len(token) > 0 && len(text) > 0 && (f.config.Env.Storage.Shared || bytes.Equal(text, f.kubeconfig(object.Name, string(token)))) {
 		return nil
 	}
 	_, err := f.secrets.Update(ctx, secretOf(object.Name), func(secret *corev1.Secret) error {
-		secret.Data[KubeconfigKey] = f.kubeconfig(object.Name, string(secret.Data[tokenKey]))
+		token := string(secret.Data[tokenKey])
+		if token == "" {
+			token = rand.Text()
+		}
+		if secret.Data == nil {
+			secret.Data = map[string][]byte{}
+		}
+		secret.Data[tokenKey], secret.Data[KubeconfigKey] = []byte(token), f.kubeconfig(object.Name, token)
 		return nil
 	})
 	return err

@@ -128,6 +128,11 @@ func (f *Fleet) update(object *controlplanes.ControlPlane) {
 	if reason := p.set(object, revision); reason != nil {
 		f.running.Go(func() { p.close() })
 	}
+	f.enqueue(key)
+}
+
+// enqueue enqueues a control plane for reconciliation, unless awaitSync will reconcile it.
+func (f *Fleet) enqueue(key planeKey) {
 	select {
 	case <-f.synced:
 		f.queue.Add(key)
@@ -174,8 +179,8 @@ func (f *Fleet) replaceTokens(_ context.Context, list *rest.List) error {
 	return nil
 }
 
-// applyTokens implements reflector.Config.Apply. If a Secret was deleted, its control plane is reconciled,
-// which creates a new Secret.
+// applyTokens implements reflector.Config.Apply. If a Secret was deleted or no longer contains its token, the
+// control plane is reconciled, which creates a new token.
 func (f *Fleet) applyTokens(_ context.Context, events []rest.Event) error {
 	for i := range events {
 		owner, hash, name, ok := f.decodeToken(events[i].Record)
@@ -197,19 +202,21 @@ func (f *Fleet) applyTokens(_ context.Context, events []rest.Event) error {
 		}
 		f.mu.Unlock()
 		if deleted {
-			f.queue.Add(planeKey{name, owner})
+			f.enqueue(planeKey{name, owner})
 		}
 	}
 	return nil
 }
 
 // forgetToken invalidates the token of the control plane whose name is in the name of the Secret, unless owner
-// is the UID of this control plane. owner is "" if the Secret no longer contains a token of the fleet.
+// is the UID of this control plane. owner is "" if the Secret no longer contains a token of the fleet. The control
+// plane is reconciled, which creates a new token.
 func (f *Fleet) forgetToken(secret string, owner types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if p := f.mu.planes[strings.TrimSuffix(secret, secretSuffix)]; p != nil && p.key.uid != owner {
 		delete(f.mu.hashes, p.key.uid)
+		f.enqueue(p.key)
 	}
 }
 
