@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"mainstay.dev/mainstay/internal/endpoints"
-	"mainstay.dev/mainstay/internal/endpoints/discovery"
 	"mainstay.dev/mainstay/internal/endpoints/route"
 	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
@@ -18,6 +18,7 @@ import (
 type paths struct {
 	exact    map[string]http.Handler
 	prefixes []prefix
+	catalog  *route.Catalog
 }
 
 type prefix struct {
@@ -37,10 +38,40 @@ func (p *paths) handle(path string, handler http.Handler) {
 
 func (p *paths) has(path string) bool { return p.exact[path] != nil }
 
-// isKnown reports whether this control plane serves a non-resource path. Unknown paths must not
-// become labels of metrics.
+// isKnown reports whether this control plane always serves a non-resource path. Other paths must not become
+// labels of metrics, because clients could create any number of them, even without credentials. They include the
+// documents of groups that CustomResourceDefinitions define.
 func (p *paths) isKnown(path string) bool {
-	return p.has(path) || discovery.Handles(path) || strings.HasPrefix(path, "/openapi/")
+	if path == "/openapi/v2" || path == "/openapi/v3" || path == "/openapi/v3/" {
+		return true
+	}
+	if described, ok := strings.CutPrefix(path, "/openapi/v3"); ok {
+		return p.has(described) || p.isDiscovery(described)
+	}
+	return p.has(path) || p.isDiscovery(strings.TrimSuffix(path, "/"))
+}
+
+// isDiscovery reports whether a path is the path of a discovery document of a built-in group.
+func (p *paths) isDiscovery(path string) bool {
+	const most = 4 // of the form /apis/GROUP/VERSION
+	parts := strings.SplitN(path, "/", most+1)
+	switch {
+	case parts[0] != "" || slices.Contains(parts[1:], ""):
+		return false
+	case len(parts) == 2:
+		return parts[1] == "api" || parts[1] == "apis"
+	case len(parts) == 3 && parts[1] == "api":
+		return p.isStatic("", parts[2])
+	case len(parts) == 3 && parts[1] == "apis":
+		return p.catalog.HasStaticGroup(parts[2])
+	}
+	return len(parts) == most && parts[1] == "apis" && p.isStatic(parts[2], parts[3])
+}
+
+// isStatic reports whether a version belongs to a built-in group.
+func (p *paths) isStatic(name, version string) bool {
+	group, _ := p.catalog.Group(name)
+	return p.catalog.HasStaticGroup(name) && slices.ContainsFunc(group.Versions, func(v rest.Version) bool { return v.GroupVersion.Version == version })
 }
 
 // find returns the handler of a path, or nil. If no exact path matches, the longest matching prefix applies.
@@ -71,7 +102,7 @@ func indexPaths(host map[string]http.Handler) []string {
 
 // newPaths creates the handlers of non-resource paths.
 func newPaths(s *settings, catalog *route.Catalog, api *endpoints.API, webhooks *admissionWebhooks, flow *flowControl, health *healthChecks) (*paths, error) {
-	p := &paths{exact: map[string]http.Handler{}}
+	p := &paths{exact: map[string]http.Handler{}, catalog: catalog}
 	versionJSON, err := json.MarshalIndent(s.options.versionInfo(s.env.Version), "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode the version: %w", err)

@@ -81,5 +81,5 @@ func (v *view) newHandler(ctx context.Context, backend kv.Backend) (*route.Handl
 		return nil, err
 	}
 	api := newAPI(&s, resources, admission.Chain{}, v.past.authorization.authorizer, &controllerSet{})
-	return newResourceHandler(&s, resources, api, &paths{}), nil
+	return newResourceHandler(&s, resources, api, &paths{catalog: resources.catalog}), nil
 }
