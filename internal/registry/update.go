@@ -55,11 +55,11 @@ func (p *SubresourceStore) update(ctx context.Context, name types.NamespacedName
 func (p *SubresourceStore) nextState(ctx context.Context, name types.NamespacedName, current *codec.Record, update rest.UpdateFunc, begin beginWrite, options rest.UpdateOptions) (_ codec.Object, write storage.WriteOptions, err error) {
 	s := p.Store
 	if current == nil {
-		if p := options.Preconditions; p != nil && p.UID != nil {
-			return nil, write, &storage.PreconditionError{Field: "UID", Want: string(*p.UID)}
-		}
 		if !options.AllowCreate {
 			return nil, write, apierrors.NewNotFound(s.Resource, name.Name)
+		}
+		if p := options.Preconditions; p != nil && p.UID != nil {
+			return nil, write, &storage.PreconditionError{Field: "UID", Want: string(*p.UID)}
 		}
 		return s.firstState(ctx, update, begin, options)
 	}

@@ -167,10 +167,12 @@ func TestUIDPrecondition(t *testing.T) {
 	}
 	_, err = e.change(e.Store, "p", func(p *corev1.Pod) { p.Spec.NodeName = "n" }, rest.UpdateOptions{Preconditions: &metav1.Preconditions{UID: &other}, UpdateOptions: metav1.UpdateOptions{DryRun: []string{"All"}}})
 	wantStatus(t, err, 409, `Operation cannot be fulfilled on pods "p": StorageError: invalid object, Code: 4, Key: /pods/a/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: other, UID in object meta: `+string(stored.UID))
-	for _, allow := range []bool{false, true} { // the object does not exist
-		_, _, err = e.put(pod("q"), rest.UpdateOptions{AllowCreate: allow, Preconditions: &metav1.Preconditions{UID: &other}})
-		wantStatus(t, err, 409, `Operation cannot be fulfilled on pods "q": StorageError: invalid object, Code: 4, Key: /registry/pods/a/q, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: other, UID in object meta: `)
+	missing := func(allow bool) error {
+		_, _, err := e.put(pod("q"), rest.UpdateOptions{AllowCreate: allow, Preconditions: &metav1.Preconditions{UID: &other}})
+		return err
 	}
+	wantStatus(t, missing(false), 404, `pods "q" not found`)
+	wantStatus(t, missing(true), 409, `Operation cannot be fulfilled on pods "q": StorageError: invalid object, Code: 4, Key: /registry/pods/a/q, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: other, UID in object meta: `)
 }
 
 func TestGenerationCountsTheSpec(t *testing.T) {
