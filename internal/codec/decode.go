@@ -88,7 +88,7 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 		}
 	}
 	if media == YAML {
-		if err := checkAliases(body); err != nil {
+		if err := CheckYAML(body); err != nil {
 			return nil, err
 		}
 	}
@@ -353,8 +353,7 @@ func excerpt(body []byte) string {
 
 // UnmarshalDocument decodes a JSON or YAML document into a map, with integers as int64. unique is true if
 // the document is known to have no duplicate keys; false means unknown. UnmarshalDocument returns an API
-// error for a YAML document whose aliases expand it beyond the size limit, and an error for a document with
-// too many levels.
+// error for a YAML document that is too expensive to parse, and an error for a document with too many levels.
 func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err error) {
 	unique, err = unmarshalDocument(body, into)
 	if err == nil && !unique && isTooDeep(body, *into) {
@@ -374,7 +373,7 @@ func unmarshalDocument(body []byte, into *map[string]any) (unique bool, err erro
 			return false, nil
 		}
 	}
-	if err := checkAliases(body); err != nil {
+	if err := CheckYAML(body); err != nil {
 		return false, err
 	}
 	converted, err := yaml.YAMLToJSON(body)

@@ -20,7 +20,7 @@ func DecodeDeleteOptions(body []byte, media Media) (*metav1.DeleteOptions, error
 		decoder = protobuf.NewSerializer(optionTypes{}, optionTypes{})
 	}
 	if media == YAML {
-		if err := checkAliases(body); err != nil {
+		if err := CheckYAML(body); err != nil {
 			return nil, err
 		}
 	}

@@ -32,17 +32,17 @@ func (c *call) auditObject(obj codec.Object, media codec.Media, body []byte) {
 }
 
 // auditRequest records the body of a request. It records JSON as sent, and converts other media types to
-// JSON.
+// JSON. Most clients apply JSON, although the media type is YAML.
 func (c *call) auditRequest(obj runtime.Object, media codec.Media, body []byte) {
 	a := request.AuditFrom(c.r.Context())
 	if !a.RecordsRequestBody() {
 		return
 	}
 	var err error
-	switch media {
-	case codec.YAML:
+	switch {
+	case media == codec.YAML && !json.Valid(body):
 		body, err = yaml.YAMLToJSON(body)
-	case codec.Protobuf:
+	case media == codec.Protobuf:
 		body, err = codec.AppendObject(nil, obj, codec.JSON)
 	}
 	if err == nil {

@@ -3,8 +3,14 @@ package endpoints
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
 )
 
 func TestWithoutManagedFields(t *testing.T) {
@@ -27,6 +33,28 @@ func TestWithoutManagedFields(t *testing.T) {
 	} {
 		if got := string(withoutManagedFields([]byte(text))); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestAuditRequest checks that JSON is recorded as sent, whatever its media type is, and YAML as JSON.
+func TestAuditRequest(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		media      codec.Media
+		body, want string
+	}{
+		{codec.JSON, `{ "a": 1 }`, `{ "a": 1 }`},
+		{codec.YAML, `{ "a": 1 }`, `{ "a": 1 }`},
+		{codec.YAML, "a: 1\n", `{"a":1}`},
+		{codec.YAML, "{a: 1}", `{"a":1}`},
+	} {
+		ctx := request.NewContext(t.Context(), &request.Info{}, time.Now())
+		request.SetAudit(ctx, &request.Audit{RequestBody: true})
+		c := &call{r: httptest.NewRequestWithContext(ctx, http.MethodPatch, "/", nil)}
+		c.auditRequest(nil, test.media, []byte(test.body))
+		if got := string(request.AuditFrom(ctx).Recorded().RequestBody); got != test.want {
+			t.Errorf("%s: recorded %s, want %s", test.body, got, test.want)
 		}
 	}
 }

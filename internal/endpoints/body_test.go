@@ -172,6 +172,7 @@ func TestFieldValidation(t *testing.T) {
 		{"JSON patch", "PATCH " + inA + "configmaps/a", jsonT, `[{"op":"add","path":"/nope","value":1}]`, []string{unknown}, 422},
 		{"apply, duplicate", "PATCH " + inA + "configmaps/a", applyT, "apiVersion: v1\nkind: ConfigMap\ndata: {k: a, k: b}\n", []string{`line 3: key "k" already set in map`}, 400},
 		{"apply, JSON, duplicate", "PATCH " + inA + "configmaps/a", applyT, `{"apiVersion":"v1","kind":"ConfigMap","data":{"k":"1","k":"2"}}`, []string{`line 1: key "k" already set in map`}, 400},
+		{"apply, JSON, duplicate, large", "PATCH " + inA + "configmaps/a", applyT, `{"apiVersion":"v1","kind":"ConfigMap","data":{"k":"1","k":"2","x":"` + strings.Repeat(",", 300_000) + `"}}`, []string{duplicate}, 400},
 		{"JSON patch, of its own", "PATCH " + inA + "configmaps/a", jsonT, `[{"op":"add","path":"/data","value":{},"nope":1}]`, []string{`json patch unknown field "[0].nope"`}, 400},
 	} {
 		for mode, want := range map[string]want{

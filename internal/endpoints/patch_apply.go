@@ -84,15 +84,20 @@ func decodeApplied(body []byte) (content map[string]any, unique bool, err error)
 }
 
 // checkDuplicates adds warnings for duplicate members or rejects them, as fieldValidation specifies. The
-// messages come from the YAML decoder.
+// messages come from the YAML decoder, except for JSON that is too expensive for it.
 func (c *call) checkDuplicates(body []byte, fieldValidation string) error {
 	if fieldValidation == metav1.FieldValidationIgnore {
 		return nil
 	}
-	if strict, err := kjson.UnmarshalStrict(body, &map[string]any{}); err == nil && len(strict) == 0 {
+	strict, err := kjson.UnmarshalStrict(body, &map[string]any{})
+	switch {
+	case err == nil && len(strict) == 0:
 		return nil
+	case err == nil && codec.CheckYAML(body) != nil:
+		err = errors.Join(strict...)
+	default:
+		err = yaml.UnmarshalStrict(body, &map[string]any{})
 	}
-	err := yaml.UnmarshalStrict(body, &map[string]any{})
 	if err == nil {
 		return nil
 	}
