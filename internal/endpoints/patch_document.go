@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/codec/jsonpatch"
+	"mainstay.dev/mainstay/internal/codec/jsontext"
 	"mainstay.dev/mainstay/internal/endpoints/mergepatch"
 	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
@@ -194,13 +196,13 @@ type jsonPatchOp struct {
 }
 
 func parseJSONPatch(body []byte, fieldValidation string) (documentPatcher, error) {
+	if n := countOperations(body); n > maxJSONPatchOperations {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxJSONPatchOperations, n))
+	}
 	var known []jsonPatchOp
 	strict, err := decodePatch(body, &known, fieldValidation)
 	if err != nil {
 		return nil, err
-	}
-	if len(known) > maxJSONPatchOperations {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxJSONPatchOperations, len(known)))
 	}
 	for i, problem := range strict {
 		strict[i] = fmt.Errorf("json patch %w", problem)
@@ -215,6 +217,25 @@ func parseJSONPatch(body []byte, fieldValidation string) (documentPatcher, error
 		}
 	}
 	return jsonPatch{patch, strict}, nil
+}
+
+// countOperations returns the number of operations in a JSON patch, without decoding them, because a million
+// empty operations fit into a request. It returns 0 for a body that is too small to exceed the limit or that is
+// not a JSON list.
+func countOperations(body []byte) int {
+	const minOperation = len("{},")
+	if len(body) < minOperation*maxJSONPatchOperations || !json.Valid(body) {
+		return 0
+	}
+	i := jsontext.Space(body, 0)
+	if body[i] != '[' {
+		return 0
+	}
+	n := 0
+	for i = jsontext.Space(body, i+1); body[i] != ']'; n++ {
+		i = jsontext.Next(body, jsontext.Skip(body, i))
+	}
+	return n
 }
 
 func (p jsonPatch) apply(document []byte) ([]byte, []error, error) {

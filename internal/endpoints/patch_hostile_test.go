@@ -42,6 +42,36 @@ func TestJSONPatchThatMultiplies(t *testing.T) {
 	}
 }
 
+// TestJSONPatchOperations checks the limit of the number of operations, and that more operations are rejected
+// before they are decoded. It is not parallel, because it counts allocations.
+func TestJSONPatchOperations(t *testing.T) {
+	const test = `{"op":"test","path":"/a","value":[1,2]}`
+	for _, tt := range []struct {
+		name, body string
+		want       int32 // 0 means success
+	}{
+		{"maximum", "[" + strings.Repeat(test+",", maxJSONPatchOperations-1) + test + "]", 0},
+		{"one more", " [" + strings.Repeat(test+" , ", maxJSONPatchOperations) + test + "]", 413},
+		{"empty operations", "[" + strings.Repeat("{},", 1<<20-1) + "{}]", 413},
+		{"an object", `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, 400},
+		{"invalid JSON", "[" + strings.Repeat("{},", 20_000) + "]", 400},
+		{"numbers", "[" + strings.Repeat("1,", 9_000) + `1,"` + strings.Repeat("x", 1<<20) + `"]`, 400},
+	} {
+		code := int32(0)
+		allocations := testing.AllocsPerRun(1, func() {
+			if _, err := parseJSONPatch([]byte(tt.body), ""); err != nil {
+				code = StatusOf(err).Code
+			}
+		})
+		if code != tt.want {
+			t.Errorf("%s: code %d, want %d", tt.name, code, tt.want)
+		}
+		if code == 413 && allocations > 1000 {
+			t.Errorf("%s: %.0f allocations", tt.name, allocations)
+		}
+	}
+}
+
 // TestQuotesAreLimited checks that error messages quote only the beginning of a request body.
 func TestQuotesAreLimited(t *testing.T) {
 	t.Parallel()
