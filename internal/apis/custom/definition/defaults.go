@@ -51,7 +51,7 @@ type defaults struct {
 // node validates the default of a node and its descendants. steps is the path to the node from the enclosing
 // resource; an empty step is a list element.
 func (w *defaults) node(s *props, compiled *schema.Schema, at *field.Path, steps []string, inMeta bool) {
-	if w.ctx.Err() != nil {
+	if w.ctx.Err() != nil || w.budget < 0 || len(w.errs) >= maxErrors {
 		return
 	}
 	if compiled.Embedded {
@@ -65,9 +65,6 @@ func (w *defaults) node(s *props, compiled *schema.Schema, at *field.Path, steps
 			w.inMetadata(s, compiled, value, at.Child("default"), steps)
 		} else {
 			w.value(s, compiled, value, at.Child("default"))
-		}
-		if w.budget < 0 || len(w.errs) >= maxErrors {
-			return
 		}
 	}
 	if items := itemsOf(s); items != nil {
