@@ -73,14 +73,19 @@ func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb st
 	return apierrors.NewConflict(kind, name, err)
 }
 
-// maxFieldErrors is the maximum number of errors of one object in a response. A body of a few MB can cause a
-// million errors, and a message with all of them would take minutes and hundreds of MB.
-const maxFieldErrors = 1000
+// maxFieldErrors is the maximum number of errors of one object in a response, and maxFieldErrorSize the maximum
+// total size of their paths and messages, in bytes. A body of a few MB can cause a million errors, and each of
+// them can quote a long path or a whole list.
+const maxFieldErrors, maxFieldErrorSize = 1000, 4 << 20
 
-// invalid returns the 422 for an invalid object.
+// invalid returns the 422 for an invalid object. It contains the first errors, up to the limits, but at least one.
 func (s *Store) invalid(obj codec.Object, errs field.ErrorList) error {
-	if len(errs) > maxFieldErrors {
-		errs = append(slices.Clip(errs[:maxFieldErrors]), field.Invalid(nil, field.OmitValueType{}, fmt.Sprintf("only the first %d faults are listed", maxFieldErrors)))
+	size := 0
+	for i, err := range errs {
+		if size += len(err.Field) + len(err.ErrorBody()); i > 0 && size > maxFieldErrorSize || i == maxFieldErrors {
+			errs = append(slices.Clip(errs[:i]), field.Invalid(nil, field.OmitValueType{}, fmt.Sprintf("only the first %d faults are listed", i)))
+			break
+		}
 	}
 	return apierrors.NewInvalid(s.Kind.Hub.GVK.GroupKind(), obj.GetName(), errs)
 }

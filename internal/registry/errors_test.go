@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -215,26 +216,53 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestManyFaults checks that only the first of very many errors are returned, with a note that
+// TestManyFaults checks that only the first of very many or very long errors are returned, with a note that
 // there are more.
 func TestManyFaults(t *testing.T) {
 	t.Parallel()
-	faults := func() field.ErrorList {
-		var errs field.ErrorList
-		for i := range 200_000 {
-			errs = append(errs, field.Required(field.NewPath("spec").Index(i), ""))
-		}
-		return errs
-	}
-	e := newEnv(t, &registry.Strategy{
-		Validate: func(context.Context, codec.Object) field.ErrorList { return faults() },
-	}, nil)
-	_, err := e.Create(e.ctx, pod("p"), nil, metav1.CreateOptions{})
-	status := statusOf(err)
-	if status.Code != 422 || len(status.Details.Causes) != 1001 {
-		t.Fatalf("%d with %d causes", status.Code, len(status.Details.Causes))
-	}
-	if first, last := status.Details.Causes[0], status.Details.Causes[1000]; first.Field != "spec[0]" || last.Message != "Invalid value: only the first 1000 faults are listed" {
-		t.Errorf("first %v, last %v", first, last)
+	long := strings.Repeat("x", 1<<20)
+	for _, tt := range []struct {
+		name  string
+		count int
+		fault func(i int) *field.Error
+		want  int // 0 means all
+	}{
+		{"many", 200_000, func(i int) *field.Error { return field.Required(field.NewPath("spec").Index(i), "") }, 1000},
+		{"the maximum", 1000, func(i int) *field.Error { return field.Required(field.NewPath("spec").Index(i), "") }, 0},
+		{"long values", 1000, func(i int) *field.Error { return field.Invalid(field.NewPath("spec").Index(i), long, "") }, 3},
+		{"long paths", 1000, func(i int) *field.Error { return field.Required(field.NewPath("spec").Index(i).Key(long), "") }, 3},
+		{"very long values", 2, func(i int) *field.Error {
+			return field.Invalid(field.NewPath("spec").Index(i), strings.Repeat(long, 5), "")
+		}, 1},
+		{"one very long value", 1, func(i int) *field.Error {
+			return field.Invalid(field.NewPath("spec").Index(i), strings.Repeat(long, 5), "")
+		}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var faults field.ErrorList
+			for i := range tt.count {
+				faults = append(faults, tt.fault(i))
+			}
+			e := newEnv(t, &registry.Strategy{
+				Validate: func(context.Context, codec.Object) field.ErrorList { return faults },
+			}, nil)
+			_, err := e.Create(e.ctx, pod("p"), nil, metav1.CreateOptions{})
+			status := statusOf(err)
+			want := tt.count
+			if tt.want > 0 {
+				want = tt.want + 1 // with the note
+			}
+			if status.Code != 422 || len(status.Details.Causes) != want {
+				t.Fatalf("code %d with %d causes, want 422 with %d", status.Code, len(status.Details.Causes), want)
+			}
+			if first := status.Details.Causes[0]; !strings.HasPrefix(first.Field, "spec[0]") {
+				t.Errorf("the first cause is about %.100s", first.Field)
+			}
+			note := fmt.Sprintf("Invalid value: only the first %d faults are listed", tt.want)
+			if last := status.Details.Causes[want-1]; (last.Message == note) != (tt.want > 0) {
+				t.Errorf("the last cause is %.100s", last.Message)
+			}
+		})
 	}
 }

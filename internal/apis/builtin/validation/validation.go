@@ -25,11 +25,6 @@ import (
 // and rejecting an object with 100,000 errors would be more expensive than storing it.
 const maxErrors = 1000
 
-// maxErrorSize is the maximum total size of the error messages for one object, in bytes. The first error is
-// always reported. The limit is necessary because many messages quote a value, and each error about an element
-// of a list can quote the whole list.
-const maxErrorSize = 4 << 20
-
 // Validator runs validation rules. Validate is safe for concurrent use.
 type Validator struct {
 	// DenyPrivileged causes privileged containers to be rejected, like in a kube-apiserver without
@@ -46,7 +41,7 @@ func NewValidator(gates feature.Gates) *Validator {
 	return &Validator{gates: gates, options: declaredOptions(gates)}
 }
 
-// Validate runs rules on one object and returns the errors that they report, up to maxErrors and maxErrorSize.
+// Validate runs rules on one object and returns the errors that they report, up to maxErrors.
 // rules must not retain the Field, which refers to the object itself.
 func (v *Validator) Validate(ctx context.Context, rules func(Field)) field.ErrorList {
 	o, _ := v.objects.Get().(*object)
@@ -58,17 +53,6 @@ func (v *Validator) Validate(ctx context.Context, rules func(Field)) field.Error
 	errs := o.errs
 	o.ctx, o.errs = nil, nil
 	v.objects.Put(o)
-	return limitSize(errs)
-}
-
-// limitSize returns the first errors whose total size is at most maxErrorSize, but at least one error.
-func limitSize(errs field.ErrorList) field.ErrorList {
-	size := 0
-	for i, err := range errs {
-		if size += len(err.ErrorBody()); size > maxErrorSize {
-			return errs[:max(1, i)]
-		}
-	}
 	return errs
 }
 

@@ -114,22 +114,6 @@ func TestErrorCountIsBounded(t *testing.T) {
 	}
 }
 
-// TestErrorSizeIsBounded checks the number of reported errors if each error quotes a large value.
-func TestErrorSizeIsBounded(t *testing.T) {
-	t.Parallel()
-	for size, want := range map[int]int{1 << 20: 3, 10 << 20: 1, 1 << 10: 1000} {
-		value := strings.Repeat("a", size)
-		errs := validation.NewValidator(feature.Gates{}).Validate(t.Context(), func(f validation.Field) {
-			for range 10_000 {
-				f.Invalid(value, "")
-			}
-		})
-		if len(errs) != want {
-			t.Errorf("%d errors with %d bytes, want %d", len(errs), size, want)
-		}
-	}
-}
-
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	for _, capacity := range []int{0, 5, 16, 17, 100} {

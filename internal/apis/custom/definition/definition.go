@@ -66,24 +66,12 @@ func Internal(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.Cus
 	return out, nil
 }
 
-// maxErrors is the maximum number of reported errors, and maxErrorSize the maximum total size of their
-// messages, in bytes. A schema of a few MB can have a million errors. Each error contains a path, which grows
-// with the depth of the schema, and some errors contain a list from the schema.
-const maxErrors, maxErrorSize = 1000, 1 << 20
+// maxErrors is the approximate maximum number of errors that each step of the validation reports. A schema of a
+// few MB can have a million errors.
+const maxErrors = 1000
 
-// limitErrors returns the first errors, up to maxErrors and maxErrorSize, but at least one.
-func limitErrors(errs field.ErrorList) field.ErrorList {
-	size := 0
-	for i, err := range errs {
-		if size += len(err.Field) + len(err.ErrorBody()); i == maxErrors || size > maxErrorSize {
-			return errs[:max(1, i)]
-		}
-	}
-	return errs
-}
-
-// Validate returns the errors of a new definition, with kube-apiserver's paths and messages. The number and size of
-// errors are limited. It does not modify crd. When ctx ends, it stops compiling rules and returns an error.
+// Validate returns the errors of a new definition, with kube-apiserver's paths and messages. The number of
+// errors in schemas is limited. It does not modify crd. When ctx ends, it stops compiling rules and returns an error.
 func Validate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, err := Internal(crd)
 	if err != nil {
@@ -94,7 +82,7 @@ func Validate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition
 	v.all()
 	v.approval(nil)
 	v.preserveUnknown(nil)
-	return limitErrors(v.errs)
+	return v.errs
 }
 
 // ValidateUpdate returns the errors of a definition that replaces old. It does not return errors of
@@ -109,7 +97,7 @@ func ValidateUpdate(ctx context.Context, crd, old *apiextensionsv1.CustomResourc
 	v.all()
 	v.approval(old)
 	v.preserveUnknown(old)
-	return limitErrors(v.errs)
+	return v.errs
 }
 
 // ValidateStatusUpdate returns the errors of an update of the status subresource.
