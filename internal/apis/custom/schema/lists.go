@@ -3,32 +3,41 @@ package schema
 import (
 	"encoding/json"
 	"reflect"
-	"strings"
+	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// keyOf returns the key of a list map's entry, or false if the entry is not an object.
+// keyOf returns the key of a list map's entry, or false if the entry is not an object. keys is sorted. The key
+// contains only members that the entry has, so that the time depends on the size of the entry and not on the
+// number of keys.
 func keyOf(keys []string, entry any) (string, bool) {
 	members, ok := entry.(map[string]any)
 	if !ok {
 		return "", false
 	}
-	var b strings.Builder
-	for _, key := range keys {
-		value, found := members[key]
-		if !found {
-			b.WriteString("-,")
-			continue
-		}
+	var b []byte
+	add := func(key int, value any) bool {
 		encoded, err := json.Marshal(value)
-		if err != nil {
+		b = append(strconv.AppendInt(b, int64(key), 10), ':')
+		b = append(append(b, encoded...), ',')
+		return err == nil
+	}
+	if len(members) < len(keys) {
+		for _, name := range sortedKeys(members) {
+			if i, isKey := slices.BinarySearch(keys, name); isKey && !add(i, members[name]) {
+				return "", false
+			}
+		}
+		return string(b), true
+	}
+	for i, key := range keys {
+		if value, found := members[key]; found && !add(i, value) {
 			return "", false
 		}
-		b.Write(encoded)
-		b.WriteByte(',')
 	}
-	return b.String(), true
+	return string(b), true
 }
 
 // byKeys returns the entries of a list map, indexed by key. Of entries with equal keys, the result contains the

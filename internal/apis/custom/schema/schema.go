@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"sync"
 
@@ -24,7 +25,7 @@ type Schema struct {
 	// IntOrString, PreserveUnknown and Embedded are x-kubernetes-int-or-string,
 	// x-kubernetes-preserve-unknown-fields and x-kubernetes-embedded-resource.
 	IntOrString, PreserveUnknown, Embedded bool
-	// ListType, MapType and ListKeys specify the merge strategy of lists and maps.
+	// ListType, MapType and ListKeys specify the merge strategy of lists and maps. ListKeys is sorted.
 	ListType, MapType string
 	ListKeys          []string
 	// Properties contains the schemas of members, keyed by name. Items is the schema of list elements.
@@ -85,7 +86,7 @@ func (c compiler) schema(props *apiextensions.JSONSchemaProps) (*Schema, error) 
 	s := &Schema{
 		Type: props.Type, Nullable: props.Nullable, IntOrString: props.XIntOrString, Embedded: props.XEmbeddedResource,
 		PreserveUnknown: props.XPreserveUnknownFields != nil && *props.XPreserveUnknownFields,
-		ListType:        deref(props.XListType), MapType: deref(props.XMapType), ListKeys: props.XListMapKeys,
+		ListType:        deref(props.XListType), MapType: deref(props.XMapType), ListKeys: slices.Sorted(slices.Values(props.XListMapKeys)),
 	}
 	if props.Default != nil {
 		s.Default = *props.Default

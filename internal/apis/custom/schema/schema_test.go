@@ -211,6 +211,41 @@ func TestValidateUpdate(t *testing.T) {
 	}
 }
 
+// TestListKeys checks which entries of a list map have equal keys, and that the time does not depend on the number
+// of keys if the entries have few of them. Otherwise, the test would run for minutes.
+func TestListKeys(t *testing.T) {
+	t.Parallel()
+	list := func(keys int) *schema.Schema {
+		names := make([]string, keys)
+		for i := range names {
+			names[i] = fmt.Sprintf(`"k%d"`, keys-i)
+		}
+		return compile(t, []byte(`{"type":"object","properties":{"l":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":[`+strings.Join(names, ",")+
+			`],"items":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}`))
+	}
+	for _, tt := range []struct {
+		keys    int
+		entries string
+		want    []string
+	}{
+		{2, `{"k1":1,"k2":2},{"k2":1,"k1":2},{"k1":1},{"k2":1},{"k2":2},{"x":1}`, nil},
+		{2, `{"k1":1,"k2":2,"x":1},{"k2":2,"k1":1}`, []string{`l[1]: Duplicate value: {"k1":1,"k2":2}`}},
+		{2, `{"k1":1,"x":2},{"k1":1}`, []string{`l[1]: Duplicate value: {"k1":1}`}},
+		{2, `{"x":1},{}`, []string{`l[1]: Duplicate value: {}`}},
+		{1, `{"k1":1},{"k1":"1"},{"k1":null},{}`, nil},
+		{20_000, `{"k1":1},{"k10":1},{"k20000":1},{"k1":1},` + strings.Repeat("{},", 400_000) + `{}`,
+			[]string{`l[3]: Duplicate value: {"k1":1}`, `l[5]: Duplicate value: {}`}},
+	} {
+		var got []string
+		for _, err := range list(tt.keys).ValidateLists(nil, document(t, []byte(`{"l":[`+tt.entries+`]}`)), nil) {
+			got = append(got, err.Error())
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%d keys, %.100s (-want +got):\n%s", tt.keys, tt.entries, diff)
+		}
+	}
+}
+
 // TestDefaultsAreBounded checks that defaults cannot make a document of a few hundred KB exhaust the memory.
 func TestDefaultsAreBounded(t *testing.T) {
 	t.Parallel()
