@@ -43,6 +43,8 @@ type Type struct {
 	// names to the names in documents, for names that differ.
 	fields  map[string]*Type
 	escaped map[string]string
+	// inaccessible contains the members of an object whose names cannot be expressed in CEL.
+	inaccessible map[string]*Type
 	// maxElements is the maximum number of bytes, elements or members in a value; 0 for types without a length.
 	maxElements int64
 	// minSize is the minimum size of a value's JSON encoding, in bytes.
@@ -57,6 +59,15 @@ func (t *Type) Items() *Type { return t.elem }
 // Field returns the type of the member of an object with the given name in documents. It returns nil if there
 // is no such member or if expressions cannot access it.
 func (t *Type) Field(name string) *Type { return t.fields[name] }
+
+// Member is like Field, but also returns the types of members whose names cannot be expressed in CEL. Only the rules of
+// such a member can access its values.
+func (t *Type) Member(name string) *Type {
+	if member := t.fields[name]; member != nil {
+		return member
+	}
+	return t.inaccessible[name]
+}
 
 // MaxCount returns the maximum number of values of the type that an object of the size
 // environment.MaxRequestSize can contain.
@@ -148,6 +159,10 @@ func (m *Builder) object(s *apiextensions.JSONSchemaProps, resource bool) *Type 
 		}
 		escaped, ok := Escape(name)
 		if !ok {
+			if t.inaccessible == nil {
+				t.inaccessible = map[string]*Type{}
+			}
+			t.inaccessible[name] = made
 			continue
 		}
 		t.fields[name] = made
@@ -229,15 +244,19 @@ func (m *Builder) intern(t *Type) *Type {
 	return t
 }
 
-// describeFields returns the names of an object's fields and the IDs of their types, as a string that can be
+// describeFields returns the names of an object's members and the IDs of their types, as a string that can be
 // compared.
 func (t *Type) describeFields() string {
-	if len(t.fields) == 0 {
+	if len(t.fields) == 0 && len(t.inaccessible) == 0 {
 		return ""
 	}
 	var text []byte
 	for _, name := range slices.Sorted(maps.Keys(t.fields)) {
 		text = strconv.AppendInt(append(append(text, name...), ' '), int64(t.fields[name].id), 10)
+		text = append(text, ' ')
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.inaccessible)) {
+		text = strconv.AppendInt(append(strconv.AppendQuote(text, name), ' '), int64(t.inaccessible[name].id), 10)
 		text = append(text, ' ')
 	}
 	return string(text)

@@ -83,6 +83,29 @@ func TestShared(t *testing.T) {
 	}
 }
 
+// TestInaccessible checks that members whose names cannot be expressed in CEL are distinguished from all others.
+func TestInaccessible(t *testing.T) {
+	t.Parallel()
+	text, number := props{Type: "string"}, props{Type: "integer"}
+	root := objectOf(map[string]props{
+		"x": objectOf(map[string]props{"a": text, "b": number}),
+		"y": objectOf(map[string]props{"a 1 b": number}),
+		"z": objectOf(map[string]props{"a 1 b": text}),
+		"1": text,
+	})
+	made := new(Builder).Build(&root, false)
+	x, y, z := made.Field("x"), made.Field("y"), made.Field("z")
+	if x == y || y == z {
+		t.Error("different types are shared")
+	}
+	if y.Field("a 1 b") != nil || y.Member("a 1 b") != x.Field("b") || z.Member("a 1 b") != x.Member("a") {
+		t.Errorf("the members are %v, %v and %v", y.Field("a 1 b"), y.Member("a 1 b"), z.Member("a 1 b"))
+	}
+	if made.Field("1") != nil || made.Member("1") == nil || made.Member("2") != nil {
+		t.Error("wrong members of the root")
+	}
+}
+
 // TestProvider checks that the provider resolves type names at any path.
 func TestProvider(t *testing.T) {
 	t.Parallel()

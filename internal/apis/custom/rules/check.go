@@ -121,7 +121,7 @@ func maxChildren(props *apiextensions.JSONSchemaProps) (most uint64, bounded boo
 // Member returns the node of a property. Like AdditionalProperties and Elements, it returns the zero node if
 // s is zero or props is nil.
 func (s SchemaNode) Member(name string, props *apiextensions.JSONSchemaProps, at *field.Path) SchemaNode {
-	return s.below(props, at, func(t *typed.Type) *typed.Type { return t.Field(name) })
+	return s.below(props, at, func(t *typed.Type) *typed.Type { return t.Member(name) })
 }
 
 // AdditionalProperties returns the node of additionalProperties.

@@ -62,22 +62,65 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// TestDeepRules checks that the rules of a deep schema are found in linear time.
+// TestDeepRules checks that the rules of a deep schema are found in linear time, also if the names of its members
+// cannot be expressed in CEL.
 func TestDeepRules(t *testing.T) {
 	t.Parallel()
 	const depth, members = 3_000, 50_000
-	props := &apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{}}
-	for i := range members {
-		props.Properties["k"+strconv.Itoa(i)] = apiextensions.JSONSchemaProps{Type: "string"}
+	for _, name := range []string{"a", "a b"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			props := &apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{}}
+			for i := range members {
+				props.Properties["k"+strconv.Itoa(i)] = apiextensions.JSONSchemaProps{Type: "string"}
+			}
+			props.Properties["last"] = *withRule(&apiextensions.JSONSchemaProps{Type: "string"}, "false")
+			value := map[string]any{"last": "x"}
+			for range depth {
+				props = &apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{name: *props}}
+				value = map[string]any{name: value}
+			}
+			withRule(props, "true")
+			errs, _ := New(props, true).Validate(t.Context(), nil, value, Options{Budget: Budget})
+			if len(errs) != 1 {
+				t.Errorf("errors %v, want one", errs)
+			}
+			node, at := new(Checker).Root(props, nil), *props
+			for range depth {
+				at = at.Properties[name]
+				node = node.Member(name, &at, nil)
+			}
+			last := at.Properties["last"]
+			if errs := node.Member("last", &last, nil).Check(t.Context()); len(errs) > 0 {
+				t.Error(errs)
+			}
+		})
 	}
-	props.Properties["last"] = *withRule(&apiextensions.JSONSchemaProps{Type: "string"}, "false")
-	value := map[string]any{"last": "x"}
-	for range depth {
-		props = &apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{"a": *props}}
-		value = map[string]any{"a": value}
+}
+
+// TestInaccessibleMembers checks that members whose names cannot be expressed in CEL are accessible to their own
+// rules, also in objects that differ only in such members.
+func TestInaccessibleMembers(t *testing.T) {
+	t.Parallel()
+	props := schemaOf(t, `
+type: object
+properties:
+  k: {type: object, properties: {a: {type: string}, b c: {type: object, properties: {d: {type: string, x-kubernetes-validations: [{rule: "self != 'x'"}]}}}}}
+  l: {type: object, properties: {a: {type: string}, b c: {type: integer, x-kubernetes-validations: [{rule: "self < 3"}]}}}
+  m: {type: array, items: {type: object, properties: {a b: {type: string, x-kubernetes-validations: [{rule: "self != 'y'"}]}}}}
+  n: {type: array, items: {type: object, properties: {a b: {type: integer}}}}`)
+	value := valueOf(t, `{k: {a: a, b c: {d: x}}, l: {a: a, b c: 3}, m: [{a b: "y"}], n: [{}]}`)
+	errs, _ := New(props, false).Validate(t.Context(), nil, value, Options{Budget: Budget})
+	var got []string
+	for _, err := range errs {
+		got = append(got, err.Error())
 	}
-	errs, _ := New(props, true).Validate(t.Context(), nil, value, Options{Budget: Budget})
-	if len(errs) != 1 {
-		t.Errorf("errors %v, want one", errs)
+	want := []string{
+		`k.b c.d: Invalid value: "x": failed rule: self != 'x'`,
+		`l.b c: Invalid value: 3: failed rule: self < 3`,
+		`m[0].a b: Invalid value: "y": failed rule: self != 'y'`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("errors %q, want %q", got, want)
 	}
 }

@@ -129,7 +129,8 @@ func (c *Compiler) node(props *apiextensions.JSONSchemaProps, t *typed.Type) *no
 		n.elements = c.node(props.AdditionalProperties.Schema, t.Items())
 	}
 	for name, member := range schema.Members(props) {
-		if compiled := c.node(member, c.memberType(t, name, member)); compiled != nil {
+		// A member whose name is not expressible in CEL is still accessible to its own rules.
+		if compiled := c.node(member, t.Member(name)); compiled != nil {
 			if n.members == nil {
 				n.members = map[string]*node{}
 			}
@@ -142,16 +143,4 @@ func (c *Compiler) node(props *apiextensions.JSONSchemaProps, t *typed.Type) *no
 		return nil
 	}
 	return n
-}
-
-// memberType returns the CEL type of a member of an object, or nil if expressions cannot access the member. A
-// member whose name is not expressible in CEL is still accessible to its own rules.
-func (c *Compiler) memberType(t *typed.Type, name string, member *apiextensions.JSONSchemaProps) *typed.Type {
-	if _, ok := typed.Escape(name); ok {
-		return t.Field(name)
-	}
-	if !hasRules(member) {
-		return nil
-	}
-	return c.types.Build(member, member.XEmbeddedResource)
 }
