@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -63,9 +64,13 @@ func readinessGateText(pod *corev1.Pod) string {
 	if len(gates) == 0 {
 		return builtin.None
 	}
+	conditions := make(map[corev1.PodConditionType]bool, len(pod.Status.Conditions))
+	for _, c := range slices.Backward(pod.Status.Conditions) { // the first condition of a type is relevant
+		conditions[c.Type] = isTrue(&c)
+	}
 	open := 0
 	for i := range gates {
-		if isTrue(podCondition(pod, gates[i].ConditionType)) {
+		if conditions[gates[i].ConditionType] {
 			open++
 		}
 	}

@@ -114,8 +114,12 @@ func validateContainerStatuses(f validation.Field, pod *corev1.Pod, old *corev1.
 		{"ephemeralContainerStatuses", s.EphemeralContainerStatuses, old.EphemeralContainerStatuses, nil, true},
 	} {
 		at := f.Child(list.name)
+		var resources map[containerResource]bool
+		if slices.ContainsFunc(list.now, func(s corev1.ContainerStatus) bool { return len(s.AllocatedResourcesStatus) > 0 }) {
+			resources = resourcesOf(list.containers)
+		}
 		for i := range list.now {
-			list.validateHealth(at.Index(i).Child("allocatedResourcesStatus"), &list.now[i])
+			list.validateHealth(at.Index(i).Child("allocatedResourcesStatus"), &list.now[i], resources)
 			validateStatusUser(at.Index(i).Child("user").Child("linux"), list.now[i].User, spec.OS)
 		}
 		restarts.validate(at, &list)
@@ -178,19 +182,21 @@ func (r *restarts) allowed(name string, code int32) bool {
 	return policy == corev1.ContainerRestartPolicyAlways || policy == corev1.ContainerRestartPolicyOnFailure && code != 0
 }
 
-func (l *statusList) validateHealth(f validation.Field, status *corev1.ContainerStatus) {
+// validateHealth validates the health of the resources of a container. resources is the result of
+// resourcesOf.
+func (l *statusList) validateHealth(f validation.Field, status *corev1.ContainerStatus, resources map[containerResource]bool) {
 	if len(status.AllocatedResourcesStatus) > 0 && l.ephemeral {
 		f.Forbidden("cannot be set for a container status")
 		return
 	}
 	for i := range status.AllocatedResourcesStatus {
 		resource, at := &status.AllocatedResourcesStatus[i], f.Index(i)
-		claim, ofClaim := strings.CutPrefix(string(resource.Name), "claim:")
-		switch c := findContainer(l.containers, status.Name); {
-		case ofClaim && !hasClaim(c, claim):
-			at.Child("name").Invalid(resource.Name, "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty")
-		case !ofClaim && !hasResource(c, resource.Name):
-			at.Child("name").Invalid(resource.Name, "must match one of the container's resource requests")
+		if !resources[containerResource{status.Name, string(resource.Name)}] {
+			detail := "must match one of the container's resource requests"
+			if strings.HasPrefix(string(resource.Name), claimPrefix) {
+				detail = "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty"
+			}
+			at.Child("name").Invalid(resource.Name, detail)
 		}
 		ids := validation.NewDuplicates[corev1.ResourceID](len(resource.Resources))
 		for j := range resource.Resources {
@@ -204,35 +210,31 @@ func (l *statusList) validateHealth(f validation.Field, status *corev1.Container
 	}
 }
 
-// findContainer returns the container with the given name, or nil if no container has this name.
-func findContainer(containers []corev1.Container, name string) *corev1.Container {
+// containerResource is a resource of a container. name is the name of a resource, or claimPrefix with the name of
+// a claim and, after a slash, of a request in it.
+type containerResource struct{ container, name string }
+
+const claimPrefix = "claim:"
+
+// resourcesOf returns the resources that containers request, limit or claim.
+func resourcesOf(containers []corev1.Container) map[containerResource]bool {
+	resources := map[containerResource]bool{}
 	for i := range containers {
-		if containers[i].Name == name {
-			return &containers[i]
+		c := &containers[i]
+		for _, list := range [...]corev1.ResourceList{c.Resources.Requests, c.Resources.Limits} {
+			for name := range list {
+				resources[containerResource{c.Name, string(name)}] = true
+			}
+		}
+		for _, claim := range c.Resources.Claims {
+			name := claimPrefix + claim.Name
+			if claim.Request != "" {
+				name += "/" + claim.Request
+			}
+			resources[containerResource{c.Name, name}] = true
 		}
 	}
-	return nil
-}
-
-// hasResource reports whether a container has a request or limit for a resource. c may be nil.
-func hasResource(c *corev1.Container, name corev1.ResourceName) bool {
-	if c == nil {
-		return false
-	}
-	_, requested := c.Resources.Requests[name]
-	_, limited := c.Resources.Limits[name]
-	return requested || limited
-}
-
-// hasClaim reports whether a container uses a claim, or one request of a claim. name has the form "claim" or
-// "claim/request". c may be nil.
-func hasClaim(c *corev1.Container, name string) bool {
-	return c != nil && slices.ContainsFunc(c.Resources.Claims, func(claim corev1.ResourceClaim) bool {
-		if claim.Request != "" {
-			return name == claim.Name+"/"+claim.Request
-		}
-		return name == claim.Name
-	})
+	return resources
 }
 
 // validateStatusUser validates the user that runs a container's processes.
@@ -277,10 +279,13 @@ func validateExtendedClaim(f validation.Field, status *corev1.PodExtendedResourc
 	if status == nil {
 		return
 	}
-	names := validation.NewDuplicates[string](len(spec.Containers) + len(spec.InitContainers))
+	names, requested := map[string]bool{}, map[corev1.ResourceName]bool{}
 	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range containers {
-			names.IsDuplicate(containers[i].Name)
+			names[containers[i].Name] = true
+			for resource := range containers[i].Resources.Requests {
+				requested[resource] = true
+			}
 		}
 	}
 	if len(status.RequestMappings) == 0 {
@@ -288,28 +293,16 @@ func validateExtendedClaim(f validation.Field, status *corev1.PodExtendedResourc
 	}
 	for i := range status.RequestMappings {
 		mapping, at := &status.RequestMappings[i], f.Child("requestMappings").Index(i)
-		if !names.Has(mapping.ContainerName) {
+		if !names[mapping.ContainerName] {
 			at.Child("containerName").Invalid(mapping.ContainerName, "must match the name of an entry in spec.initContainers.name or spec.containers.name")
 		}
 		switch {
 		case mapping.ResourceName == "":
 			at.Child("resourceName").Required("")
-		case names.Has(mapping.ContainerName) && !requestsExtended(spec, corev1.ResourceName(mapping.ResourceName)):
+		case names[mapping.ContainerName] && !requested[corev1.ResourceName(mapping.ResourceName)]:
 			at.Child("resourceName").Invalid(mapping.ResourceName, "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests")
 		}
 		f.Child("requestName").DNSLabel(mapping.RequestName) // as in kube-apiserver, the path does not contain the mapping
 	}
 	f.Child("resourceClaimName").DNSSubdomain(status.ResourceClaimName)
-}
-
-// requestsExtended reports whether a container of the pod requests a resource.
-func requestsExtended(spec *corev1.PodSpec, name corev1.ResourceName) bool {
-	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
-		for i := range containers {
-			if _, requested := containers[i].Resources.Requests[name]; requested {
-				return true
-			}
-		}
-	}
-	return false
 }
