@@ -124,7 +124,7 @@ func isStatus(err error) bool {
 // error if the object needs too much memory.
 func (v *Version) checkBody(body []byte, media Media) error {
 	if v.Untyped {
-		return v.ChargeDocument(body, media)
+		return v.ChargeDocument(body)
 	}
 	shape := precheck.ShapeOf(v.New())
 	if shape == nil {
@@ -137,7 +137,7 @@ func (v *Version) checkBody(body []byte, media Media) error {
 		}
 		return nil
 	case YAML:
-		if err := v.ChargeDocument(body, media); err != nil {
+		if err := v.ChargeDocument(body); err != nil {
 			return err
 		}
 		converted, err := yaml.YAMLToJSON(body)
@@ -147,27 +147,6 @@ func (v *Version) checkBody(body []byte, media Media) error {
 		body = converted
 	}
 	return shape.CheckJSON(body, v.charge)
-}
-
-// The memory of decoded JSON values, in bytes: of a map with up to eight members, of a list, and of a value in a
-// list or a further member of a map.
-const (
-	mapMemory   = 320
-	listMemory  = 40
-	valueMemory = 32
-)
-
-// ChargeDocument charges the memory of a body that is decoded as a document of maps and lists; see WithCharge.
-// The memory is estimated from the number of brackets and commas. It returns the error of the charge.
-func (v *Version) ChargeDocument(body []byte, media Media) error {
-	if v.charge == nil {
-		return nil
-	}
-	maps := bytes.Count(body, []byte("{"))
-	if media == YAML {
-		maps += bytes.Count(body, []byte("\n")) // each line can begin a map
-	}
-	return v.charge(maps*mapMemory + bytes.Count(body, []byte("["))*listMemory + bytes.Count(body, []byte(","))*valueMemory)
 }
 
 // decodeTarget returns the object into which the serializers decode. It is nil for typed objects, because
@@ -204,7 +183,7 @@ func (v *Version) decodePlainJSON(body []byte, strict bool) (Object, bool) {
 
 func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Object, bool) {
 	u, ok := obj.(*unstructured.Unstructured)
-	if !ok || v.ChargeDocument(body, JSON) != nil {
+	if !ok || v.ChargeDocument(body) != nil {
 		return nil, false
 	}
 	if content, ok := jsonplan.DecodeDocument(body); ok {

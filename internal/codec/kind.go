@@ -53,14 +53,6 @@ type Version struct {
 	charge precheck.Charge // see WithCharge
 }
 
-// WithCharge returns a copy of v that decodes objects of clients only if charge accepts their memory. See
-// precheck.Charge.
-func (v *Version) WithCharge(charge precheck.Charge) *Version {
-	charged := *v
-	charged.charge = charge
-	return &charged
-}
-
 // ErrConverterUnreachable is wrapped by errors of Kind.Convert if the connection to the conversion
 // service failed.
 var ErrConverterUnreachable = errors.New("the converter is unreachable")

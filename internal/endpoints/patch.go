@@ -39,7 +39,7 @@ func (c *call) patch(s rest.Updater) error {
 	if isApply {
 		media = codec.YAML
 	}
-	if err := c.charged(c.resource.Version).ChargeDocument(body, media); err != nil {
+	if err := c.charged(c.resource.Version).ChargeDocument(body); err != nil {
 		return err
 	}
 	change, err := c.patcher(patchType, body, *options)

@@ -175,7 +175,7 @@ func TestWatchSelects(t *testing.T) {
 	label("db") // stops matching
 	label("web")
 	a.must("DELETE "+inA+"pods/p?gracePeriodSeconds=0", "")
-	w.want("ADDED Pod p", "MODIFIED Pod p", "DELETED Pod p", "ADDED Pod p", "DELETED Pod p")
+	w.want("ADDED Pod p", "MODIFIED Pod p", "DELETED Pod p", "ADDED Pod p", "MODIFIED Pod p", "DELETED Pod p")
 }
 
 func TestWatchList(t *testing.T) {
