@@ -41,6 +41,15 @@ export function isTransient(change: Change): boolean {
   return transient.has(change.object.resource);
 }
 
+/**
+ * Reports whether a step writes the IPAddress of a service. The server creates and deletes it with the service. If it
+ * existed first, the service could not be created with this address.
+ */
+export function isServiceAddress(step: UndoStep): boolean {
+  const spec = (step.want ?? step.live)?.["spec"] as { parentRef?: { resource?: string } } | undefined;
+  return step.change.object.resource === "ipaddresses.networking.k8s.io" && spec?.parentRef?.resource === "services";
+}
+
 /** Returns an object without the metadata that each write changes. */
 export function withoutNoise(object: KubeObject): KubeObject {
   const { managedFields: _, resourceVersion: __, generation: ___, ...metadata } = object.metadata;

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { Client } from "../api/client";
 import { undo } from "../api/undo";
 import type { Change, KubeObject, ObjectMeta } from "../api/types";
-import { type UndoStep, changedObjects, inOrder, isTransient, objectName, restoredManagers, statesDiffer, writable } from "../model/undo";
+import { type UndoStep, changedObjects, inOrder, isServiceAddress, isTransient, objectName, restoredManagers, statesDiffer, writable } from "../model/undo";
 
 function change(resource: string, name: string, namespace = "shop", revision = "1"): Change {
   return { metadata: { name: `${revision}-${name}`, ...(namespace ? { namespace } : {}) }, object: { resource, name, uid: name }, operation: "Updated", revision };
@@ -20,6 +20,12 @@ test("changedObjects groups changes by resource, namespace and name", () => {
 
 test("isTransient reports events and leases", () => {
   assert.deepEqual(["events", "events.events.k8s.io", "leases.coordination.k8s.io", "configmaps"].map((resource) => isTransient(change(resource, "a"))), [true, true, true, false]);
+});
+
+test("isServiceAddress reports the IPAddresses of services", () => {
+  const step = (resource: string, parent: string): UndoStep => ({ change: change(resource, "10.0.0.1", ""), want: undefined, live: object({}, { spec: { parentRef: { resource: parent } } }) });
+  const ipAddresses = "ipaddresses.networking.k8s.io";
+  assert.deepEqual([step(ipAddresses, "services"), step(ipAddresses, "gateways"), step("widgets.example.com", "services")].map(isServiceAddress), [true, false, false]);
 });
 
 test("statesDiffer ignores the status and the metadata that each write changes", () => {

@@ -4,7 +4,7 @@ import { mapParallel } from "../api/parallel";
 import type { Change, KubeObject } from "../api/types";
 import { undo } from "../api/undo";
 import { age, manifest } from "../model/format";
-import { type ChangedObject, type UndoAction, type UndoStep, actionOf, changedObjects, inOrder, isTransient, objectName, statesDiffer, withoutNoise } from "../model/undo";
+import { type ChangedObject, type UndoAction, type UndoStep, actionOf, changedObjects, inOrder, isServiceAddress, isTransient, objectName, statesDiffer, withoutNoise } from "../model/undo";
 import { useApp, useLoad } from "../ui/context";
 import { Difference } from "../ui/editor";
 import { Dialog, Failure, Loading, Note } from "../ui/parts";
@@ -17,7 +17,7 @@ interface Plan {
   conflicts: string[];
   /** The number of objects that already have their earlier state. */
   unchanged: number;
-  /** The number of objects that describe the present only. */
+  /** The number of objects that describe the present only, or that the server writes with a service. */
   transient: number;
 }
 
@@ -27,11 +27,12 @@ async function planUndo(client: Client, selected: Change[], signal: AbortSignal)
   const objects = changedObjects(selected);
   const considered = objects.filter(({ first }) => !isTransient(first));
   const planned = await mapParallel(considered, async (object) => (await conflictOf(client, object, names, signal)) ?? readStep(client, object, signal));
-  const steps = planned.filter((result) => typeof result !== "string");
+  const possible = planned.filter((result) => typeof result !== "string");
+  const steps = possible.filter((step) => !isServiceAddress(step));
   const needed = steps.filter((step) => statesDiffer(step.want, step.live));
   return {
     steps: inOrder(needed), conflicts: planned.filter((result) => typeof result === "string"),
-    unchanged: steps.length - needed.length, transient: objects.length - considered.length,
+    unchanged: steps.length - needed.length, transient: objects.length - considered.length + possible.length - steps.length,
   };
 }
 
@@ -120,7 +121,7 @@ function PlanView(props: { plan: Plan; outcomes: Outcome[] | undefined }) {
         </Note>
       )}
       {unchanged > 0 && <p class="muted">{unchanged} {unchanged === 1 ? "object has" : "objects have"} the earlier state already.</p>}
-      {transient > 0 && <p class="muted">Events and leases are not restored: {transient}.</p>}
+      {transient > 0 && <p class="muted">Events, leases and addresses of services are not restored: {transient}.</p>}
       {steps.length === 0 && <Note>There is nothing to undo.</Note>}
       <ol class="steps">
         {steps.map((step, i) => <StepView key={objectName(step.change)} step={step} outcome={props.outcomes?.[i]} open={i < maxOpen} />)}
