@@ -169,8 +169,8 @@ properties:
 	wantRejection(t, env, "an object that costs much", env.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "n", `{l: [`+list.String()+`]}`))))
 }
 
-// rejectLimits sends documents that consist of nested lists. Documents larger than 3 MiB are rejected because
-// of their size, smaller ones because they are not objects.
+// rejectLimits sends documents that consist of nested lists. Documents larger than 3 MiB, and YAML with too many
+// lists, are rejected because of their size, other ones because they are not objects.
 func rejectLimits(t *testing.T, env *environment) {
 	crd := define(t, "limit.bad.example.com", "Note", anything)
 	create(t, env.install(t, crd), object(t, crd, "n", `{}`))
@@ -184,12 +184,12 @@ func rejectLimits(t *testing.T, env *environment) {
 		{"JSON", http.MethodPost, "application/json", start + lists(limit) + "}", http.StatusRequestEntityTooLarge},
 		{"YAML", http.MethodPost, "application/yaml", start + lists(limit) + "}", http.StatusRequestEntityTooLarge},
 		{"nested JSON", http.MethodPost, "application/json", start + lists(limit-1000) + "}", http.StatusBadRequest},
-		{"nested YAML", http.MethodPost, "application/yaml", start + lists(limit-1000) + "}", http.StatusBadRequest},
+		{"nested YAML", http.MethodPost, "application/yaml", start + lists(limit-1000) + "}", http.StatusRequestEntityTooLarge},
 		{"JSON without an end", http.MethodPost, "application/json", start + strings.Repeat("[", limit-1000), http.StatusBadRequest},
-		{"YAML without an end", http.MethodPost, "application/yaml", start + strings.Repeat("[", limit-1000), http.StatusBadRequest},
+		{"YAML without an end", http.MethodPost, "application/yaml", start + strings.Repeat("[", limit-1000), http.StatusRequestEntityTooLarge},
 		{"a JSON patch", http.MethodPatch, "application/json-patch+json", `[{"op":"add","path":"/v","value":` + lists(limit-200) + `}]`, http.StatusBadRequest},
 		{"a merge patch", http.MethodPatch, "application/merge-patch+json", `{"v":` + lists(limit-200) + `}`, http.StatusBadRequest},
-		{"an apply patch", http.MethodPatch, "application/apply-patch+yaml", `{"v":` + lists(limit-200) + `}`, http.StatusBadRequest},
+		{"an apply patch", http.MethodPatch, "application/apply-patch+yaml", `{"v":` + lists(limit-200) + `}`, http.StatusRequestEntityTooLarge},
 	} {
 		path := pathOf(crd, "v1")
 		if c.method == http.MethodPatch {

@@ -105,7 +105,7 @@ func hostileWrites(widget string) []hostileRequest {
 		{"a list from its beginning", patch, inDefault + "pods/p", jsonPatch, `[{"op":"add","path":"/metadata/finalizers","value":[` + repeated(150_000, `"a.b/c%d"`) +
 			"]}," + repeated(9_000, `{"op":"add","path":"/metadata/finalizers/0","value":"x%d"}`) + "]", 422, "take too long"},
 		{"aliases", patch, inDefault + "configmaps/c?fieldManager=m", applied, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  a: &a " +
-			strings.Repeat("x", 1<<20) + "\n  b: [" + strings.Repeat("*a,", 300_000) + "]\n", 413, "aliases"},
+			strings.Repeat("x", 1<<20) + "\n  b: [" + strings.Repeat("*a,", 200_000) + "]\n", 413, "aliases"},
 		{"a quantity", post, inDefault + "pods", "application/json", pod(`"1e999999999"`), 400, absurd},
 		{"a small quantity", post, inDefault + "pods", "application/json", pod(`"1e-999999999"`), 400, absurd},
 		{"a quantity as a number", post, inDefault + "pods", "application/json", pod(`1e999999999`), 400, absurd},

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
@@ -53,7 +54,7 @@ func TestQuotas(t *testing.T) {
 				flags = append(flags, "--etcd-servers="+strings.Join(etcdtest.Start(t, etcdtest.Options{}).URLs(), ","))
 			}
 			victim, clients := startServers(t, max(tt.servers, 1), flags)
-			createQuota(t, clients[0])
+			createQuota(t, clients)
 			writeWhileKilled(t, victim, clients, tt.kills, random(t), quotaUsers, writeLimited)
 			checkQuota(t, clients[0])
 			checkQuotaFrees(t, clients)
@@ -61,15 +62,33 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-func createQuota(t *testing.T, client kubernetes.Interface) {
+// createQuota creates the quota, and waits until all servers apply it. As in kube-apiserver, a server accepts
+// writes without a charge until it has observed the quota.
+func createQuota(t *testing.T, clients []*kubernetes.Clientset) {
 	t.Helper()
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: quotaName}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
 		corev1.ResourcePods: *resource.NewQuantity(quotaPods, resource.DecimalSI), corev1.ResourceRequestsCPU: resource.MustParse("5"),
 		corev1.ResourceConfigMaps: *resource.NewQuantity(quotaMaps, resource.DecimalSI), "count/pods": resource.MustParse("100"),
 	}}}
-	if _, err := client.CoreV1().ResourceQuotas(metav1.NamespaceDefault).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
+	if _, err := clients[0].CoreV1().ResourceQuotas(metav1.NamespaceDefault).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	large := limitedPod("large", random(t))
+	large.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("6")
+	for _, client := range clients {
+		err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			_, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, large, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err != nil, expected(err)
+		})
+		if err != nil {
+			t.Fatalf("await the quota: %v", err)
+		}
+	}
+}
+
+// isCharged reports whether a quota counts a pod as running. Pods whose removal has begun are not counted.
+func isCharged(pod *corev1.Pod) bool {
+	return pod.Status.Phase != corev1.PodSucceeded && pod.DeletionTimestamp == nil
 }
 
 // writeLimited sends one random write. It returns an error if the response is unexpected, or if the
@@ -137,7 +156,7 @@ func checkWithin(ctx context.Context, client kubernetes.Interface) error {
 	}
 	running, milli := 0, int64(0)
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.Status.Phase != corev1.PodSucceeded {
+		if pod := &pods.Items[i]; isCharged(pod) {
 			running++
 			milli += pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
 		}
@@ -172,7 +191,7 @@ func checkQuota(t *testing.T, client kubernetes.Interface) {
 	}
 	running, cpu := int64(0), resource.Quantity{}
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.Status.Phase != corev1.PodSucceeded {
+		if pod := &pods.Items[i]; isCharged(pod) {
 			running++
 			cpu.Add(*pod.Spec.Containers[0].Resources.Requests.Cpu())
 		}
