@@ -167,13 +167,15 @@ func TestFieldValidation(t *testing.T) {
 		{"create, YAML", "POST " + inA + "configmaps", yamlType, "metadata: {name: c}\nnope: 1\n", []string{unknown}, 400},
 		{"update", "PUT " + inA + "configmaps/a", jsonType, `{"metadata":{"name":"a"},"nope":1}`, []string{unknown}, 400},
 		{"merge patch", "PATCH " + inA + "configmaps/a", mergeT, `{"nope":1}`, []string{unknown}, 422},
-		{"merge patch, duplicate", "PATCH " + inA + "configmaps/a", mergeT, `{"data":{"k":"1","k":"2"}}`, []string{duplicate}, 400},
+		{"merge patch, duplicate", "PATCH " + inA + "configmaps/a", mergeT, `{"data":{"k":"1","k":"2"}}`, []string{duplicate}, 422},
+		{"merge patch, duplicate and unknown", "PATCH " + inA + "configmaps/a", mergeT, `{"data":{"k":"1","k":"2"},"nope":1}`, []string{duplicate, unknown}, 422},
+		{"strategic patch, duplicate", "PATCH " + inA + "configmaps/a", smpT, `{"data":{"k":"1","k":"2"}}`, []string{duplicate}, 422},
 		{"strategic patch", "PATCH " + inA + "configmaps/a", smpT, `{"nope":1}`, []string{unknown}, 422},
 		{"JSON patch", "PATCH " + inA + "configmaps/a", jsonT, `[{"op":"add","path":"/nope","value":1}]`, []string{unknown}, 422},
 		{"apply, duplicate", "PATCH " + inA + "configmaps/a", applyT, "apiVersion: v1\nkind: ConfigMap\ndata: {k: a, k: b}\n", []string{`line 3: key "k" already set in map`}, 400},
 		{"apply, JSON, duplicate", "PATCH " + inA + "configmaps/a", applyT, `{"apiVersion":"v1","kind":"ConfigMap","data":{"k":"1","k":"2"}}`, []string{`line 1: key "k" already set in map`}, 400},
 		{"apply, JSON, duplicate, large", "PATCH " + inA + "configmaps/a", applyT, `{"apiVersion":"v1","kind":"ConfigMap","data":{"k":"1","k":"2","x":"` + strings.Repeat(",", 300_000) + `"}}`, []string{duplicate}, 400},
-		{"JSON patch, of its own", "PATCH " + inA + "configmaps/a", jsonT, `[{"op":"add","path":"/data","value":{},"nope":1}]`, []string{`json patch unknown field "[0].nope"`}, 400},
+		{"JSON patch, of its own", "PATCH " + inA + "configmaps/a", jsonT, `[{"op":"add","path":"/data","value":{},"nope":1}]`, []string{`json patch unknown field "[0].nope"`}, 422},
 	} {
 		for mode, want := range map[string]want{
 			"Ignore": {200, nil}, "Warn": {200, test.faults}, "": {200, test.faults}, "Strict": {test.strict, nil},

@@ -48,9 +48,7 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 		if err != nil {
 			return nil, err
 		}
-		if err := c.reportStrict(strict, options.FieldValidation); err != nil {
-			return nil, err
-		}
+		c.warn(strict)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -62,7 +60,8 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 	}
 }
 
-// changeByDocument returns the patched object and the strict decoding errors.
+// changeByDocument returns the patched object and the strict decoding errors of the patch and of the object. It returns
+// an API error if there are such errors and fieldValidation is Strict.
 func changeByDocument(v *codec.Version, obj codec.Object, patch documentPatcher, fieldValidation string) (codec.Object, []error, error) {
 	if members := patch.members(); members != nil {
 		if p, some := partOf(v, obj, members); some {
@@ -86,21 +85,20 @@ func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, f
 		return nil, nil, err
 	}
 	out, err := v.Decode(changed, codec.JSON, fieldValidation != metav1.FieldValidationIgnore)
-	if err == nil {
-		return out, strict, nil
-	}
 	if isExhausted(err) {
 		return nil, nil, err
 	}
-	decoding, ok := runtime.AsStrictDecodingError(err)
-	if !ok {
-		return nil, nil, invalidPatch(patch.show(changed), decodingCause(err))
+	if err != nil {
+		decoding, ok := runtime.AsStrictDecodingError(err)
+		if !ok {
+			return nil, nil, invalidPatch(patch.show(changed), decodingCause(err))
+		}
+		strict = slices.Concat(strict, newErrors(decoding.Errors(), v, obj))
 	}
-	found := newErrors(decoding.Errors(), v, obj)
-	if len(found) > 0 && fieldValidation == metav1.FieldValidationStrict {
-		return nil, nil, invalidPatch(patch.show(changed), runtime.NewStrictDecodingError(found))
+	if len(strict) > 0 && fieldValidation == metav1.FieldValidationStrict {
+		return nil, nil, invalidPatch(patch.show(changed), runtime.NewStrictDecodingError(strict))
 	}
-	return out, append(strict, found...), nil
+	return out, strict, nil
 }
 
 // newErrors removes from found the strict decoding errors that the object already had before the patch.
@@ -121,19 +119,11 @@ func decodingCause(err error) error {
 	return err
 }
 
-// reportStrict returns strict decoding errors as an API error, or adds them as warnings, as fieldValidation
-// specifies.
-func (c *call) reportStrict(found []error, fieldValidation string) error {
-	if len(found) == 0 || fieldValidation == metav1.FieldValidationIgnore {
-		return nil
-	}
-	if fieldValidation == metav1.FieldValidationStrict {
-		return apierrors.NewBadRequest(runtime.NewStrictDecodingError(found).Error())
-	}
-	for _, problem := range found {
+// warn adds strict decoding errors as warnings.
+func (c *call) warn(strict []error) {
+	for _, problem := range strict {
 		request.AddWarning(c.r.Context(), problem.Error())
 	}
-	return nil
 }
 
 // mergePatch is a JSON merge patch (RFC 7386).

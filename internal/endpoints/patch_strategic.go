@@ -3,6 +3,7 @@ package endpoints
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,12 +45,11 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		found = slices.Concat(strict, found)
 		if len(found) > 0 && options.FieldValidation == metav1.FieldValidationStrict {
 			return nil, invalidPatch(fmt.Sprintf("%+v", patch), runtime.NewStrictDecodingError(found))
 		}
-		if err := c.reportStrict(append(append([]error(nil), strict...), found...), options.FieldValidation); err != nil {
-			return nil, err
-		}
+		c.warn(found)
 		hub, err := c.toHub(v, obj)
 		if err != nil {
 			return nil, err
