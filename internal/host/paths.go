@@ -84,10 +84,10 @@ const maxVerbosityText = 64
 func verbosityHandler(level *slog.LevelVar) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		respond := func(code int, format string, args ...any) {
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.Header().Set("Content-Type", "text/plain")
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			w.WriteHeader(code)
-			fmt.Fprintf(w, format, args...)
+			fmt.Fprintf(w, format+"\n", args...)
 		}
 		if r.Method != http.MethodPut {
 			respond(http.StatusNotAcceptable, "unsupported http method")

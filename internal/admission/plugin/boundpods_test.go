@@ -38,8 +38,8 @@ func TestPodResizeValidator(t *testing.T) {
 	}{
 		"not bound":      {resized("", "cpu=3", ""), "", ""},
 		"enough":         {resized("linux", "cpu=2 memory=1Gi", ""), "", ""},
-		"too much":       {resized("linux", "cpu=3 memory=2Gi", ""), refused + "Node didn't have enough allocatable resources: cpu, requested: 3000, allocatable: 2000; memory, requested: 2147483648, allocatable: 1073741824", "NodeCapacity"},
-		"by overhead":    {resized("linux", "cpu=2", "cpu=1m"), refused + "Node didn't have enough allocatable resources: cpu, requested: 2001, allocatable: 2000", "NodeCapacity"},
+		"too much":       {resized("linux", "cpu=3 memory=2Gi", ""), refused + "node didn't have enough allocatable resources: cpu, requested: 3000, allocatable: 2000; memory, requested: 2147483648, allocatable: 1073741824", "NodeCapacity"},
+		"by overhead":    {resized("linux", "cpu=2", "cpu=1m"), refused + "node didn't have enough allocatable resources: cpu, requested: 2001, allocatable: 2000", "NodeCapacity"},
 		"another system": {resized("other", "cpu=1", ""), refused + `pod resize is only supported on linux nodes, node "other" is "windows"`, "UnsupportedPlatform"},
 		"a missing node": {resized("none", "cpu=1", ""), refused + `node "none" not found`, ""},
 		"a broken node":  {resized("broken", "cpu=1", ""), refused + `failed to get node "broken": disk trouble`, ""},

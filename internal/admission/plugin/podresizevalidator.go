@@ -97,7 +97,7 @@ func checkAllocatable(spec *corev1.PodSpec, allocatable corev1.ResourceList) err
 	if len(missing) == 0 {
 		return nil
 	}
-	return errors.New("Node didn't have enough allocatable resources: " + strings.Join(missing, "; "))
+	return errors.New("node didn't have enough allocatable resources: " + strings.Join(missing, "; "))
 }
 
 // rejectWithCause returns a 403 error for the request with a machine-readable cause.

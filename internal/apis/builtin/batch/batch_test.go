@@ -58,8 +58,23 @@ func TestWarnings(t *testing.T) {
 	want := []string{"metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; " +
 		"a DNS label is recommended: [must not contain dots]"}
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "a.b"}}
-	if diff := cmp.Diff(want, builtin.PodNameWarnings(nil, job, nil)); diff != "" {
+	if diff := cmp.Diff(want, jobWarnings(nil, job, nil)); diff != "" {
 		t.Error(diff)
+	}
+	large := batchv1.JobSpec{CompletionMode: new(batchv1.IndexedCompletion), Completions: new(int32(100_001)), Parallelism: new(int32(10_001))}
+	const tracked = ": In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, " +
+		"Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+	if diff := cmp.Diff([]string{"spec" + tracked}, jobWarnings(nil, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: large}, nil)); diff != "" {
+		t.Error(diff)
+	}
+	cronJob := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	cronJob.Spec.JobTemplate.Spec = large
+	if diff := cmp.Diff([]string{"spec.jobTemplate.spec" + tracked}, cronJobWarnings(nil, cronJob, nil)); diff != "" {
+		t.Error(diff)
+	}
+	large.Parallelism = new(int32(10_000))
+	if got := jobSpecWarnings("spec", &large, nil); got != nil {
+		t.Errorf("warnings %q for a Job that is not too large", got)
 	}
 }
 

@@ -5,10 +5,8 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
-	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
@@ -87,10 +85,9 @@ func validateTimeZone(f validation.Field, zone string) {
 }
 
 func cronJobWarnings(op *builtin.Operation, cj, old *batchv1.CronJob) []string {
-	var before *corev1.PodTemplateSpec
+	var before *batchv1.JobSpec
 	if old != nil {
-		before = &old.Spec.JobTemplate.Spec.Template
+		before = &old.Spec.JobTemplate.Spec
 	}
-	return append(builtin.PodNameWarnings(op, cj, old),
-		podspec.TemplateWarnings("spec.jobTemplate.spec.template.spec", &cj.Spec.JobTemplate.Spec.Template, before)...)
+	return append(builtin.PodNameWarnings(op, cj, old), jobSpecWarnings("spec.jobTemplate.spec", &cj.Spec.JobTemplate.Spec, before)...)
 }

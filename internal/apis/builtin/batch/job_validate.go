@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
@@ -270,9 +271,30 @@ func validateCompletionsUpdate(f validation.Field, spec, old *batchv1.JobSpec) {
 }
 
 func jobWarnings(op *builtin.Operation, job, old *batchv1.Job) []string {
+	var before *batchv1.JobSpec
+	if old != nil {
+		before = &old.Spec
+	}
+	return append(builtin.PodNameWarnings(op, job, old), jobSpecWarnings("spec", &job.Spec, before)...)
+}
+
+// A Job with more completions and parallel pods than these numbers may exceed the size limit of its status.
+const (
+	manyCompletions  = 100_000
+	manyParallelPods = 10_000
+)
+
+// jobSpecWarnings returns the warnings for the specification of a Job at a path. old may be nil.
+func jobSpecWarnings(path string, spec, old *batchv1.JobSpec) []string {
+	var warnings []string
+	isIndexed := spec.CompletionMode != nil && *spec.CompletionMode == batchv1.IndexedCompletion
+	if isIndexed && ptr.Deref(spec.Completions, 0) > manyCompletions && ptr.Deref(spec.Parallelism, 0) > manyParallelPods {
+		warnings = append(warnings, path+": In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "+
+			"Kubernetes might not be able to track completedIndexes when a big number of indexes fail")
+	}
 	var before *corev1.PodTemplateSpec
 	if old != nil {
-		before = &old.Spec.Template
+		before = &old.Template
 	}
-	return append(builtin.PodNameWarnings(op, job, old), podspec.TemplateWarnings("spec.template.spec", &job.Spec.Template, before)...)
+	return append(warnings, podspec.TemplateWarnings(path+".template.spec", &spec.Template, before)...)
 }

@@ -16,7 +16,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[*nodev1.RuntimeClass]{
 			Names:       builtin.Names{Plural: "runtimeclasses", Kind: "RuntimeClass"},
 			WritePolicy: builtin.WritePolicy{AllowCreateOnUpdate: true, RequireResourceVersion: true, AllowAnyFinalizer: true},
-			Strategy:    builtin.Strategy[*nodev1.RuntimeClass]{Validate: validateRuntimeClass},
+			Strategy:    builtin.Strategy[*nodev1.RuntimeClass]{Validate: validateRuntimeClass, Warnings: runtimeClassWarnings},
 			Columns:     runtimeClassColumns(),
 		}),
 	}}

@@ -3,6 +3,7 @@ package node
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -44,4 +45,20 @@ func TestRuntimeClassUpdates(t *testing.T) {
 			Want: []string{"handler: Invalid value: \"Bad_2\": a lowercase RFC 1123 label", "field is immutable"}},
 		{Name: "overhead", Change: func(c *nodev1.RuntimeClass) { c.Overhead = newClass().Overhead }},
 	})
+}
+
+func TestRuntimeClassWarnings(t *testing.T) {
+	t.Parallel()
+	class := newClass()
+	class.Scheduling.NodeSelector = map[string]string{"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64", "a": "b"}
+	want := []string{
+		`scheduling.nodeSelector: deprecated since v1.14; use "kubernetes.io/arch" instead`,
+		`scheduling.nodeSelector: deprecated since v1.14; use "kubernetes.io/os" instead`,
+	}
+	if diff := cmp.Diff(want, runtimeClassWarnings(nil, class, nil)); diff != "" {
+		t.Error(diff)
+	}
+	if got := runtimeClassWarnings(nil, &nodev1.RuntimeClass{}, nil); got != nil {
+		t.Errorf("warnings %q for a class without scheduling", got)
+	}
 }

@@ -1,8 +1,12 @@
 package node
 
 import (
+	"maps"
+	"slices"
+
 	nodev1 "k8s.io/api/node/v1"
 
+	"mainstay.dev/mainstay/internal/apis/builtin"
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
@@ -25,4 +29,18 @@ func validateHandler(f validation.Field, class, old *nodev1.RuntimeClass) {
 	if old != nil {
 		validation.ImmutableValue(f, class.Handler, old.Handler)
 	}
+}
+
+// runtimeClassWarnings returns the warnings for deprecated labels in the node selector.
+func runtimeClassWarnings(_ *builtin.Operation, class, _ *nodev1.RuntimeClass) []string {
+	if class.Scheduling == nil {
+		return nil
+	}
+	var warnings []string
+	for _, key := range slices.Sorted(maps.Keys(class.Scheduling.NodeSelector)) {
+		if text := podspec.DeprecatedNodeLabel(key); text != "" {
+			warnings = append(warnings, "scheduling.nodeSelector: "+text)
+		}
+	}
+	return warnings
 }
