@@ -216,6 +216,7 @@ func (c *Config) countEvents(resource *rest.Resource, events, bytes int) {
 type framer struct {
 	target  target
 	version *codec.Version
+	hub     *codec.Version // the version of the objects in records
 	tables  *tableBuilder
 	// columnsSent reports whether a table with columns was sent. Only the first table of a stream
 	// has columns.
@@ -225,7 +226,10 @@ type framer struct {
 
 func (c *call) newFramer(t target) (*framer, error) {
 	v := c.resource.Version
-	f := &framer{target: t, version: v, head: codec.JSONHead(v.GVK)}
+	f := &framer{target: t, version: v, hub: v, head: codec.JSONHead(v.GVK)}
+	if c.resource.Kind != nil {
+		f.hub = c.resource.Kind.Hub
+	}
 	if t.view == table {
 		m, err := c.tableBuilder(t)
 		if err != nil {
@@ -331,14 +335,14 @@ func (f *framer) bookmark(event *rest.Event) (runtime.Object, error) {
 	switch f.target.view {
 	case partial:
 		return partialOf(obj, f.target.viewVersion), nil
-	case table:
+	case table: // its row shows an empty object
+		cells, conditions, err := f.tables.convertor.Cells(f.hub.New(), f.tables.clock.Now())
+		if err != nil {
+			return nil, err
+		}
 		made := f.tables.table(metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()}, !f.columnsSent)
 		f.columnsSent = true
-		cells := make([]any, len(f.tables.convertor.Columns()))
-		for i := range cells {
-			cells[i] = ""
-		}
-		made.Rows = append(made.Rows, metav1.TableRow{Cells: cells,
+		made.Rows = append(made.Rows, metav1.TableRow{Cells: cells, Conditions: conditions,
 			Object: runtime.RawExtension{Object: partialOf(obj, f.target.viewVersion)}})
 		return made, nil
 	}

@@ -154,6 +154,13 @@ func TestWatchBegins(t *testing.T) {
 			t.Errorf("watch with %q: event %s %s, want the bookmark of the initial events", query, mark.Type, mark.Object)
 		}
 	}
+	// In a table, the row of a bookmark shows an empty object.
+	w := a.watch(inA+"configmaps?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "Accept", tableT)
+	w.next()
+	w.next()
+	if mark := w.next(); mark.Type != "BOOKMARK" || !strings.Contains(string(mark.Object), `"cells":["","0001-01-01T00:00:00Z"]`) {
+		t.Errorf("event %s %s, want a bookmark with the cells of an empty object", mark.Type, mark.Object)
+	}
 	a.do("GET /api/v1/watch/namespaces/a/configmaps/b?fieldSelector=metadata.name%3Da", "").
 		want(400, `both a name and a field selector provided ("b", "metadata.name=a"); please provide one or the other`)
 	a.do("GET "+inA+"configmaps?watch=1", "", "Accept", "text/html").want(406, availableLists)

@@ -230,7 +230,8 @@ func (c *Cacher) wait(ctx context.Context, st *watchCache, revision kv.Revision)
 }
 
 // notOlderThan returns the loaded cache after it has reached a revision. It returns nil if the store must be
-// read instead, and a *FutureRevisionError if the revision is not reached within maxWait.
+// read instead, and a *FutureRevisionError if the revision is not reached within maxWait or before the deadline of
+// the request or watch, as in kube-apiserver.
 func (c *Cacher) notOlderThan(ctx context.Context, revision kv.Revision) (*watchCache, error) {
 	st := c.getOrLoad(ctx)
 	if st == nil {
@@ -240,7 +241,8 @@ func (c *Cacher) notOlderThan(ctx context.Context, revision kv.Revision) (*watch
 		return st, nil
 	}
 	dispatched := c.feed.Dispatched()
-	if ctx.Err() != nil || dispatched == stopped || !st.isOpen() {
+	timedOut := errors.Is(context.Cause(ctx), context.DeadlineExceeded) && dispatched < revision
+	if ctx.Err() != nil && !timedOut || dispatched == stopped || !st.isOpen() {
 		return nil, ctx.Err()
 	}
 	return nil, &storage.FutureRevisionError{Requested: int64(revision), Current: int64(dispatched)}

@@ -2,11 +2,16 @@ package cache_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/cache"
 	"mainstay.dev/mainstay/internal/storage/kv"
@@ -84,4 +89,29 @@ func TestNotRunning(t *testing.T) {
 		}
 		return newCacher(t, store, feed)
 	}})
+}
+
+// TestFutureRevisionAtDeadline checks that a read of a future revision gets the same error if its deadline ends the
+// wait for the revision. Otherwise, a watch with a short timeout would get an error without a meaning.
+func TestFutureRevisionAtDeadline(t *testing.T) {
+	t.Parallel()
+	store, err := storage.New(storage.Config{Backend: storagetest.InMemory(t), ResourcePrefix: "registry/pods", Kind: storagetest.PodKind(), Namespaced: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cached := decorated(cache.LogLimits{})(t, store)
+	if _, err := cached.Create(t.Context(), storagetest.Pod("ns", "a"), storage.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cached.List(t.Context(), "ns", rest.ListOptions{}); err != nil { // loads the cache
+		t.Fatal(err)
+	}
+	for cause, want := range map[error]bool{context.DeadlineExceeded: true, context.Canceled: false} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(10*time.Millisecond, func() { cancel(cause) })
+		_, err := cached.List(ctx, "ns", rest.ListOptions{ResourceVersion: "1000000", ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
+		if errors.As(err, new(*storage.FutureRevisionError)) != want || err == nil {
+			t.Errorf("canceled with %v: error %v", cause, err)
+		}
+	}
 }
