@@ -18,7 +18,9 @@ func boundNodes() stored[*corev1.Node] {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/os": os}},
 			Status: corev1.NodeStatus{Allocatable: amounts("cpu=2 memory=1Gi"), DeclaredFeatures: features}}
 	}
-	return stored[*corev1.Node]{node("linux", "linux"), node("other", "windows"), node("declares", "linux", "InPlacePodLevelResourcesVerticalScaling", "X")}
+	unlabeled := node("unlabeled", "")
+	unlabeled.Labels = nil
+	return stored[*corev1.Node]{unlabeled, node("linux", "linux"), node("other", "windows"), node("declares", "linux", "InPlacePodLevelResourcesVerticalScaling", "X")}
 }
 
 func TestPodResizeValidator(t *testing.T) {
@@ -41,6 +43,8 @@ func TestPodResizeValidator(t *testing.T) {
 		"too much":       {resized("linux", "cpu=3 memory=2Gi", ""), refused + "node didn't have enough allocatable resources: cpu, requested: 3000, allocatable: 2000; memory, requested: 2147483648, allocatable: 1073741824", "NodeCapacity"},
 		"by overhead":    {resized("linux", "cpu=2", "cpu=1m"), refused + "node didn't have enough allocatable resources: cpu, requested: 2001, allocatable: 2000", "NodeCapacity"},
 		"another system": {resized("other", "cpu=1", ""), refused + `pod resize is only supported on linux nodes, node "other" is "windows"`, "UnsupportedPlatform"},
+		"no label":       {resized("unlabeled", "cpu=1", ""), "", ""},
+		"also too much":  {resized("other", "cpu=3", ""), refused + `pod resize is only supported on linux nodes, node "other" is "windows"`, "UnsupportedPlatform"},
 		"a missing node": {resized("none", "cpu=1", ""), refused + `node "none" not found`, ""},
 		"a broken node":  {resized("broken", "cpu=1", ""), refused + `failed to get node "broken": disk trouble`, ""},
 	} {

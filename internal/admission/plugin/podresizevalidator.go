@@ -56,11 +56,11 @@ func (p PodResizeValidator) Validate(ctx context.Context, a *admission.Attribute
 	if err != nil {
 		return err
 	}
+	if os, known := node.Labels[corev1.LabelOSStable]; known && os != "linux" {
+		return rejectWithCause(a, fmt.Errorf("pod resize is only supported on linux nodes, node %q is %q", node.Name, os), causeUnsupportedPlatform)
+	}
 	if err := checkAllocatable(&pod.Spec, node.Status.Allocatable); err != nil {
 		return rejectWithCause(a, err, causeNodeCapacity)
-	}
-	if os := node.Labels[corev1.LabelOSStable]; os != "linux" {
-		return rejectWithCause(a, fmt.Errorf("pod resize is only supported on linux nodes, node %q is %q", node.Name, os), causeUnsupportedPlatform)
 	}
 	return nil
 }
