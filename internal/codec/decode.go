@@ -287,8 +287,12 @@ func (v *Version) recognizes(gvk schema.GroupVersionKind) bool {
 type MismatchError struct{ Got, Want schema.GroupVersionKind }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q",
-		e.Got.Kind, e.Got.Version, e.Want.Kind, e.Got.Kind, e.Got.GroupVersion())
+	return fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", e.Got.Kind, e.Got.Version, e.Want.Kind, e.Unwrap())
+}
+
+// Unwrap returns the error without the kind of the request path, which is unknown when a patch is decoded.
+func (e *MismatchError) Unwrap() error {
+	return fmt.Errorf("no kind %q is registered for version %q", e.Got.Kind, e.Got.GroupVersion())
 }
 
 // UndecodableError reports that a request body cannot be decoded as the kind that the request path
