@@ -122,7 +122,7 @@ func checkVerbosity(t *testing.T, client *kubernetes.Clientset, server *testserv
 		response, err := client.Discovery().RESTClient().Put().AbsPath("/debug/flags/v").Body([]byte(body)).DoRaw(t.Context())
 		return string(response), err
 	}
-	if response, err := put("3"); err != nil || response != "successfully set klog.logging.verbosity to 3" {
+	if response, err := put("3"); err != nil || response != "successfully set klog.logging.verbosity to 3\n" {
 		t.Errorf("set the verbosity: %s, %v", response, err)
 	}
 	if _, err := client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); err != nil {
