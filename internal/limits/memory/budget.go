@@ -86,15 +86,10 @@ func (b *Budget) NewReservation() Reservation { return Reservation{budget: b} }
 // most a second. It returns the error of ctx, or ErrExhausted if the wait times out or the body exceeds the
 // whole budget. On error, the reservation is unchanged.
 func (h *Reservation) ReserveBody(ctx context.Context, bytes int) error {
-	want := memoryPerByte * int64(bytes)
-	if h.budget == nil || bytes <= maxUnreserved || want <= h.bytes {
+	if h.budget == nil || bytes <= maxUnreserved {
 		return nil
 	}
-	if err := h.budget.acquire(ctx, want-h.bytes); err != nil {
-		return err
-	}
-	h.bytes = want
-	return nil
+	return h.increaseTo(ctx, memoryPerByte*int64(bytes))
 }
 
 // ReserveObject increases the reservation to cover the copies of a decoded object that needs the given number of
@@ -108,16 +103,25 @@ func (h *Reservation) ReserveObject(ctx context.Context, bytes int) error {
 	}
 	want := min(objectCopies*int64(bytes), h.budget.size)
 	switch {
-	case want <= memoryPerByte*maxUnreserved || want <= h.bytes:
+	case want <= memoryPerByte*maxUnreserved:
 		return nil
 	case h.failed:
 		return ErrExhausted
 	}
-	if err := h.budget.acquire(ctx, want-h.bytes); err != nil {
-		h.failed = err == ErrExhausted
+	err := h.increaseTo(ctx, want)
+	h.failed = err == ErrExhausted
+	return err
+}
+
+// increaseTo increases the reservation to the given number of bytes. It does nothing if the reservation is larger.
+func (h *Reservation) increaseTo(ctx context.Context, bytes int64) error {
+	if bytes <= h.bytes {
+		return nil
+	}
+	if err := h.budget.acquire(ctx, bytes-h.bytes); err != nil {
 		return err
 	}
-	h.bytes = want
+	h.bytes = bytes
 	return nil
 }
 
