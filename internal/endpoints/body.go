@@ -192,10 +192,15 @@ func (c *call) checkStrict(v *codec.Version, fieldValidation string, err error) 
 	if fieldValidation == metav1.FieldValidationStrict {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, strict))
 	}
-	for _, problem := range strict.Errors() {
+	c.warnStrict(strict.Errors())
+	return nil
+}
+
+// warnStrict adds strict decoding errors as warnings.
+func (c *call) warnStrict(found []error) {
+	for _, problem := range found {
 		c.warnStrictErrors(problem.Error())
 	}
-	return nil
 }
 
 // warnStrictErrors adds a warning for each line of faults, because the YAML decoder returns all strict

@@ -17,7 +17,6 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonpatch"
 	"mainstay.dev/mainstay/internal/codec/jsontext"
 	"mainstay.dev/mainstay/internal/endpoints/mergepatch"
-	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
 )
 
@@ -48,7 +47,7 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 		if err != nil {
 			return nil, err
 		}
-		c.warn(strict)
+		c.warnStrict(strict)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -117,13 +116,6 @@ func decodingCause(err error) error {
 		return u.Unwrap()
 	}
 	return err
-}
-
-// warn adds strict decoding errors as warnings.
-func (c *call) warn(strict []error) {
-	for _, problem := range strict {
-		request.AddWarning(c.r.Context(), problem.Error())
-	}
 }
 
 // mergePatch is a JSON merge patch (RFC 7386).

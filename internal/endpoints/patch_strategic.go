@@ -49,7 +49,7 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 		if len(found) > 0 && options.FieldValidation == metav1.FieldValidationStrict {
 			return nil, invalidPatch(fmt.Sprintf("%+v", patch), runtime.NewStrictDecodingError(found))
 		}
-		c.warn(found)
+		c.warnStrict(found)
 		hub, err := c.toHub(v, obj)
 		if err != nil {
 			return nil, err
