@@ -196,6 +196,16 @@ func (r *Record) Cached() (Object, error) {
 	return obj, err
 }
 
+// CachedAs is like Cached for a known Go type. It returns an error if the object has another type.
+func CachedAs[T Object](r *Record) (T, error) {
+	var none T
+	obj, err := r.Cached()
+	if err != nil {
+		return none, err
+	}
+	return typed[T](r, obj)
+}
+
 // Object returns a copy of the object in the hub version. The caller owns it. It returns the same errors as
 // Shared.
 func (r *Record) Object() (Object, error) {

@@ -81,14 +81,11 @@ func (n *namespacedStorage) check(record *codec.Record, name types.NamespacedNam
 	if record == nil {
 		return rejectedByNamespace(apierrors.NewNotFound(corev1.Resource("namespaces"), name.Namespace))
 	}
-	obj, err := record.Cached()
+	namespace, err := codec.CachedAs[*corev1.Namespace](record)
 	if err != nil {
 		return err
 	}
-	if namespace, ok := obj.(*corev1.Namespace); ok {
-		err = plugin.CheckTerminating(namespace, n.resource, name.Name)
-	}
-	if err != nil {
+	if err := plugin.CheckTerminating(namespace, n.resource, name.Name); err != nil {
 		return rejectedByNamespace(err)
 	}
 	return nil

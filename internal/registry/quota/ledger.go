@@ -97,12 +97,11 @@ func (l *Ledger) QuotaAt(name types.NamespacedName, revision int64) *corev1.Reso
 
 // read returns the quota of a record, or nil if the record cannot be decoded.
 func (l *Ledger) read(record *codec.Record) *corev1.ResourceQuota {
-	obj, err := record.Cached()
+	quota, err := codec.CachedAs[*corev1.ResourceQuota](record)
 	if err != nil {
 		l.config.Logger.Error("a quota cannot be decoded and is not enforced", "name", record.Name(), "err", err)
 		return nil
 	}
-	quota, _ := obj.(*corev1.ResourceQuota)
 	return quota
 }
 
