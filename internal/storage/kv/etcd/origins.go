@@ -92,17 +92,13 @@ func (o *origins) add(ops []kv.Op) (remove func()) {
 // of returns the origin of an event, or nil if it is unknown.
 func (o *origins) of(ev *kv.Event) []byte {
 	o.mu.Lock()
-	empty := len(o.mu.changes) == 0 // as without a history
-	o.mu.Unlock()
-	if empty {
+	defer o.mu.Unlock()
+	if len(o.mu.changes) == 0 { // as without a history
 		return nil
 	}
 	previous := kv.Revision(0)
 	if ev.Prev != nil {
 		previous = ev.Prev.Modified
 	}
-	id := o.id(ev.Key, previous, ev.Deleted, ev.Value)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.mu.changes[id]
+	return o.mu.changes[o.id(ev.Key, previous, ev.Deleted, ev.Value)]
 }
