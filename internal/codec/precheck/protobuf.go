@@ -38,13 +38,13 @@ const rawField = 2
 
 // CheckProtobuf checks a protobuf encoding of a value of the shape's type. envelope is the data after the
 // magic prefix. CheckProtobuf returns quantity.ErrOutOfRange for a quantity beyond the limits, an API error
-// for an object that exceeds MaxMemory, and the errors of charge. It reads messages like the generated code, so it finds all
-// values that the generated code would parse. It also returns an error for messages that are nested too
-// deeply, because the generated code would exhaust its stack, and for map entries with a key or value that
-// extends beyond the entry, because the generated code would copy the data after the entry for each entry.
-// Finally, it returns an error for times, JSON texts and IntOrStrings that the generated code accepts, but
-// that have no valid JSON encoding; clients could not read such an object, or a list that contains it, as
-// JSON. It returns nil for other invalid data, which the decoder reports.
+// for an object that exceeds MaxMemory, and the errors of charge. It reads messages like the generated
+// code, so it finds all values that the generated code would parse. It also returns an error for messages
+// that are nested too deeply, because the generated code would exhaust its stack, and for map entries with
+// a key or value that extends beyond the entry, because the generated code would copy the data after the
+// entry for each entry. Finally, it returns an error for times, JSON texts and IntOrStrings that the
+// generated code accepts, but that have no valid JSON encoding; clients could not read such an object, or a
+// list that contains it, as JSON. It returns nil for other invalid data, which the decoder reports.
 func (s *Shape) CheckProtobuf(envelope []byte, charge Charge) error {
 	if s == nil {
 		return nil
