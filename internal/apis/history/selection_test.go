@@ -21,7 +21,25 @@ import (
 	"mainstay.dev/mainstay/internal/storage/archive"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
+
+// startArchive opens an archive that has the changes of a store and follows it until the test ends.
+func startArchive(t *testing.T, backend *embedded.Store, config archive.Config) *archive.Archive {
+	t.Helper()
+	a, err := archive.Open(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() }) // the archive may already be closed
+	if err := a.Start(t.Context(), backend); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
 
 // TestTimesWithoutHistory checks the fields since and until with times before the beginning of the history and
 // in a gap in the history.
@@ -34,18 +52,7 @@ func TestTimesWithoutHistory(t *testing.T) {
 	defer backend.Close()
 	dir := filepath.Join(t.TempDir(), "history")
 	open := func() *archive.Archive {
-		a, err := archive.Open(archive.Config{Dir: dir, Prefix: "/registry/"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = a.Close() }) // the archive may already be closed
-		if err := a.Start(t.Context(), backend); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.CatchUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return a
+		return startArchive(t, backend, archive.Config{Dir: dir, Prefix: "/registry/"})
 	}
 	put := func(name string) kv.Revision {
 		res, err := backend.Commit(t.Context(), kv.Op{Key: "/registry/x/" + name, Value: []byte("{}"), Expect: kv.AnyRevision})
@@ -110,11 +117,7 @@ func TestTimesWithoutHistory(t *testing.T) {
 // are no longer in the history.
 func TestWatchRange(t *testing.T) {
 	t.Parallel()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
+	backend := storagetest.InMemory(t)
 	a, err := archive.Open(archive.Config{InMemory: true, Prefix: "/registry/"})
 	if err != nil {
 		t.Fatal(err)
@@ -200,23 +203,9 @@ func TestWatchRange(t *testing.T) {
 // were deleted because of the retention of this resource.
 func TestShorterRetention(t *testing.T) {
 	t.Parallel()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
+	backend := storagetest.InMemory(t)
 	rules := map[string]archive.Rule{"leases": {MaxVersions: 2}, "internal": {MaxVersions: 2}}
-	a, err := archive.Open(archive.Config{InMemory: true, Prefix: "/registry/", Policy: archive.Policy{Resources: rules}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	if err := a.Start(t.Context(), backend); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	a := startArchive(t, backend, archive.Config{InMemory: true, Prefix: "/registry/", Policy: archive.Policy{Resources: rules}})
 	s := &Storage{config: Config{
 		Archive: a,
 		Parse: func(key string) (Object, bool) {
@@ -312,11 +301,7 @@ func TestShorterRetention(t *testing.T) {
 // the history.
 func TestExpiredToken(t *testing.T) {
 	t.Parallel()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
+	backend := storagetest.InMemory(t)
 	put := func(name string) kv.Revision {
 		res, err := backend.Commit(t.Context(), kv.Op{Key: "/registry/x/" + name, Value: []byte("{}")})
 		if err != nil {
@@ -329,17 +314,7 @@ func TestExpiredToken(t *testing.T) {
 	if err := backend.Compact(t.Context(), put("c")); err != nil {
 		t.Fatal(err)
 	}
-	a, err := archive.Open(archive.Config{InMemory: true, Prefix: "/registry/"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	if err := a.Start(t.Context(), backend); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	a := startArchive(t, backend, archive.Config{InMemory: true, Prefix: "/registry/"})
 	oldest, _ := a.Oldest()
 	s := &Storage{config: Config{Archive: a}}
 	for revision, want := range map[kv.Revision]bool{lost: true, oldest: true, oldest + 1: false} {
